@@ -1,7 +1,7 @@
 """The checks of every circuit, made once: when it is built, and when it is read from a file.
 
-Kernels and answers rely on all of them and check nothing. Checks that need to know variables and
-leaves stand in ``skpc.variables.checks``.
+Kernels and queries rely on these checks and make none. Checks of single variables and leaves are
+in ``skpc.variables.checks``.
 """
 
 from __future__ import annotations
@@ -24,26 +24,23 @@ from skpc.circuit._structure import (
 from skpc.exceptions import StructureError
 from skpc.variables.checks import TOLERANCE, check_families, check_params
 from skpc.variables.families import FAMILIES
-from skpc.variables.leaf_queries import (
-    needed_cell,
-    only_possible_states,
-    unreadable,
-    variable_of_two_families,
-)
+from skpc.variables.leaf_forms import needed_cell, unreadable
+from skpc.variables.leaf_tables import only_possible_states, variable_of_two_families
 
 if TYPE_CHECKING:
     from skpc.circuit._circuit import Circuit
 
-#: States of variables of which a node does not fix one, and of those outside its scope.
-_MIXED = -1
-_ABSENT = -2
-NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
+#: In place of the only state that a variable can have below a node: where it can have several
+#: states, and where it is not in the scope of the node.
+_SEVERAL = -1
+_NOT_IN_SCOPE = -2
+KIND_NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
 
 
 def check_structure(structure: Structure) -> None:
-    """Refuse nodes that make no smooth and decomposable circuit of the variables.
+    """Refuse nodes that make no smooth and decomposable circuit.
 
-    The axes of these are checked before, by ``skpc.variables.checks``.
+    The axes of the variables must have been checked before, by ``skpc.variables.checks``.
     """
     _check_layout(structure)
     check_families(structure.leaves, structure.n_states, structure.axis_ptr, structure.axis)
@@ -60,7 +57,7 @@ def check_parameters(circuit: Circuit) -> None:
     """Refuse weights and parameters of leaves that make no distribution of a checked structure."""
     kind = circuit.kind
     parent = circuit.edge_parent
-    # Weights belong to sums alone; a product would otherwise be no distribution.
+    # A product with weights would be no distribution.
     from_product = kind[parent] == PRODUCT
     product_edges = np.flatnonzero(from_product & (circuit.log_weight != 0.0))
     if len(product_edges):
@@ -69,7 +66,7 @@ def check_parameters(circuit: Circuit) -> None:
             f"the edges of product {parent[edge]} must have log weight 0, got "
             f"{circuit.log_weight[edge]}"
         )
-    # No weight of one or less overflows.
+    # Log weights above one are wrong anyway; here they must not overflow.
     total = np.bincount(parent, np.exp(np.minimum(circuit.log_weight, 1.0)), circuit.n_nodes)
     # The comparison is turned round so that NaN is refused, too.
     wrong = np.flatnonzero((kind == SUM) & ~(np.abs(total - 1.0) <= TOLERANCE))
@@ -78,7 +75,7 @@ def check_parameters(circuit: Circuit) -> None:
             f"the weights of sum {wrong[0]} must add up to 1, got {total[wrong[0]]:.9g}"
         )
     check_params(circuit.structure.leaves, circuit.param, circuit.n_states)
-    # Which children exclude each other depends on the states that are possible.
+    # Whether children exclude each other depends on the states that have positive probability.
     _check_decisions(circuit)
     if not np.isnan(circuit.observed).all():
         for var in unreadable(circuit.columns, circuit.observed):
@@ -101,7 +98,7 @@ def _check_layout(structure: Structure) -> None:
             raise ValueError(f"{name} needs {size} entries, got {len(getattr(structure, name))}")
     check_pointer("child_ptr", structure.child_ptr, n_nodes, n_edges)
     check_pointer("scope_ptr", structure.scope_ptr, n_nodes, len(structure.scope))
-    # No other array says how many parameters there are: checks of families follow.
+    # The number of parameters is compared with the families of the leaves later.
     n_params = int(structure.param_ptr[-1:].sum())
     check_pointer("param_ptr", structure.param_ptr, n_nodes, n_params)
     check_pointer("axis_ptr", structure.axis_ptr, structure.n_features, len(structure.axis))
@@ -113,7 +110,7 @@ def _check_layout(structure: Structure) -> None:
     if np.any(leaf != (np.diff(structure.scope_ptr) > 0)) or np.any(leaf == has_children):
         raise ValueError("leaves, and only leaves, need variables and have no children")
     decides = structure.decision_var >= 0
-    # Numbers outside of these ranges would point elsewhere in silence.
+    # Numbers outside of these ranges would index the wrong entries without an error.
     within: list[tuple[str, Any, int, int]] = [
         ("kind", structure.kind, LEAF, PRODUCT),
         ("scope", structure.scope, 0, structure.n_features - 1),
@@ -142,7 +139,7 @@ def _check_scopes(structure: Structure) -> None:
     if overlap is not None:
         node, below = overlap
         children = structure.child[segment(structure.child_ptr, node)]
-        # Eight children are enough for people to see what is wrong.
+        # A reader needs no more than eight children to see what is wrong.
         listed = "; ".join(f"node {c}: {show(scope[c])}" for c in children[:8].tolist())
         raise StructureError(
             f"product {node} needs children with disjoint scopes, but child {below} shares "
@@ -173,12 +170,12 @@ def _check_use(structure: Structure) -> None:
         )
     used = np.zeros(structure.n_nodes, dtype=bool)
     used[structure.child] = True
-    # The root is used by those who ask.
+    # The last node is the root.
     used[-1] = True
     if not used.all():
         node = int(np.flatnonzero(~used)[0])
         raise StructureError(
-            f"{NAMES[int(structure.kind[node])]} {node} with scope "
+            f"{KIND_NAMES[int(structure.kind[node])]} {node} with scope "
             f"{scope_text(structure.scopes[node])} is not a child of any node; only the "
             "node added last is the root"
         )
@@ -193,7 +190,7 @@ def _check_decisions(circuit: Circuit) -> None:
     parent = circuit.edge_parent
     state = circuit.decision_state
     decided = circuit.decision_var[parent] >= 0
-    # Where nothing is decided a state would mean nothing.
+    # A state has no meaning below a node that decides on no variable.
     if np.any(state[~decided] != -1):
         raise ValueError("decision_state must be -1 below nodes that decide on no variable")
     parent = parent[decided]
@@ -201,17 +198,17 @@ def _check_decisions(circuit: Circuit) -> None:
     child = circuit.child[decided]
     # Edges of one sum with the same state become neighbours.
     order = np.lexsort((state, parent))
-    again = (np.diff(parent[order]) == 0) & (np.diff(state[order]) == 0)
-    if again.any():
-        node = int(parent[order[np.flatnonzero(again)[0]]])
+    is_repeated = (np.diff(parent[order]) == 0) & (np.diff(state[order]) == 0)
+    if is_repeated.any():
+        node = int(parent[order[np.flatnonzero(is_repeated)[0]]])
         raise StructureError(
             f"sum {node} decides on variable {circuit.decision_var[node]} and needs distinct "
             f"states, got {state[parent == node].tolist()}"
         )
     # (n_decided_edges,): the variable that the parent of each edge decides on.
     var = circuit.decision_var[parent]
-    is_fixed = (state >= 0) & _are_fixed(circuit, child, var, state)
-    wrong = np.flatnonzero(~is_fixed)
+    has_state = (state >= 0) & _are_only_states(circuit, child, var, state)
+    wrong = np.flatnonzero(~has_state)
     if len(wrong):
         edge = wrong[0]
         raise StructureError(
@@ -220,58 +217,62 @@ def _check_decisions(circuit: Circuit) -> None:
         )
 
 
-def _are_fixed(circuit: Circuit, node: Ints, var: Ints, state: Ints) -> Bools:
-    """Whether all the mass of each node is on a state of a variable."""
+def _are_only_states(circuit: Circuit, node: Ints, var: Ints, state: Ints) -> Bools:
+    """Whether a variable has its state with probability one below a node.
+
+    ``node``, ``var`` and ``state`` have the same shape, and so does the answer.
+    """
     leaves = circuit.structure.leaves
     parent = circuit.edge_parent
     child = circuit.child
-    leaf_state = np.full(circuit.n_nodes, _MIXED)
+    leaf_state = np.full(circuit.n_nodes, _SEVERAL)
     leaf_state[leaves.node] = only_possible_states(leaves, circuit.param)
-    # Most are such leaves, or products with one of them, and need no walk.
-    below = (circuit.kind[parent] == PRODUCT) & (leaf_state[child] >= 0)
-    part = np.concatenate([leaves.node, child[below]])
-    owner = np.concatenate([leaves.node, parent[below]])
-    pairs = zip(owner.tolist(), circuit.leaf_var[part].tolist())
-    known = dict(zip(pairs, leaf_state[part].tolist()))
-    nearby = [known.get(pair, _MIXED) for pair in zip(node.tolist(), var.tolist())]
-    is_fixed = np.array(nearby, np.int64) == state
-    fixed = np.empty(circuit.n_nodes, np.int64)
-    for variable in np.unique(var[~is_fixed]):
-        _fix(
+    # Most nodes are leaves, or products of a leaf of the variable: these are looked up.
+    from_product = (circuit.kind[parent] == PRODUCT) & (leaf_state[child] >= 0)
+    leaf = np.concatenate([leaves.node, child[from_product]])
+    above = np.concatenate([leaves.node, parent[from_product]])
+    pairs = zip(above.tolist(), circuit.leaf_var[leaf].tolist())
+    state_of_pair = dict(zip(pairs, leaf_state[leaf].tolist()))
+    nearby = [state_of_pair.get(pair, _SEVERAL) for pair in zip(node.tolist(), var.tolist())]
+    has_state = np.array(nearby, np.int64) == state
+    # For the other nodes, a pass over the circuit finds the only state of one variable at a time.
+    only_state = np.empty(circuit.n_nodes, np.int64)
+    for variable in np.unique(var[~has_state]):
+        _find_only_states(
             circuit.child_ptr,
             child,
             circuit.decision_var,
             circuit.leaf_var,
             leaf_state,
             variable,
-            fixed,
+            only_state,
         )
-        of_variable = var == variable
-        is_fixed[of_variable] = fixed[node[of_variable]] == state[of_variable]
-    return is_fixed
+        is_asked = var == variable
+        has_state[is_asked] = only_state[node[is_asked]] == state[is_asked]
+    return has_state
 
 
 @kernel
-def _fix(
+def _find_only_states(
     child_ptr: Ints,
     child: Ints,
     decision_var: Ints,
     leaf_var: Ints,
     leaf_state: Ints,
     variable: int,
-    fixed: Ints,
+    only_state: Ints,
 ) -> None:
-    """Write the state of a variable that has all the mass of each node."""
-    for node in range(len(fixed)):
-        is_about = leaf_var[node] == variable
-        fixed[node] = leaf_state[node] if is_about else _ABSENT
-        # A sum fixes a state if all its children fix this one; of a product one child has it.
+    """Write the only state that a variable can have below each node."""
+    for node in range(len(only_state)):
+        is_leaf_of_variable = leaf_var[node] == variable
+        only_state[node] = leaf_state[node] if is_leaf_of_variable else _NOT_IN_SCOPE
+        # The children of a sum must agree; only one child of a product has the variable.
         for edge in range(child_ptr[node], child_ptr[node + 1]):
-            state = fixed[child[edge]]
-            if fixed[node] == _ABSENT:
-                fixed[node] = state
-            elif state != _ABSENT and state != fixed[node]:
-                fixed[node] = _MIXED
+            state = only_state[child[edge]]
+            if only_state[node] == _NOT_IN_SCOPE:
+                only_state[node] = state
+            elif state != _NOT_IN_SCOPE and state != only_state[node]:
+                only_state[node] = _SEVERAL
         # A sum that decides on the variable itself has several states.
         if decision_var[node] == variable:
-            fixed[node] = _MIXED
+            only_state[node] = _SEVERAL

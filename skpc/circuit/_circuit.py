@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, offsets, segment
 from skpc.circuit._structure import DTYPES, SIZES, SUM, Structure, StructureFields
 from skpc.variables import Columns
-from skpc.variables.leaf_queries import columns_of, forms_of, leaf_tables, multivariate_gaussians
-from skpc.variables.multivariate import MultivariateGaussian
+from skpc.variables.blocks import BlockLeaves, block_leaves
+from skpc.variables.leaf_forms import forms_of
+from skpc.variables.leaf_tables import columns_of, leaf_tables
 
-#: What says which variables there are.
+#: The arrays that describe the variables.
 _VARIABLES = ("n_states", "axis_ptr", "axis")
 
 
 def _fact(name: str) -> Any:
-    """A fact of the structure, which all circuits on it share."""
+    """A property that is read from the structure, which all circuits on it share."""
     fact = attrgetter(f"structure.{name}")
     return property(fact, doc=getattr(Structure, name).__doc__)
 
@@ -95,9 +96,9 @@ class Circuit(StructureFields):
     ) -> None:
         if observed is None:
             observed = np.full(structure.n_features, np.nan)
-        # Attributes cannot be set, so that the dictionary is filled directly.
+        # The class refuses to set attributes, so that the dictionary is filled directly.
         self.__dict__["structure"] = structure
-        # Facts of the structure are copied: looking them up each time costs more than a reference.
+        # The arrays of the structure become attributes: properties would slow down each look-up.
         for name in (*DTYPES, *SIZES):
             self.__dict__[name] = getattr(structure, name)
         sizes = {
@@ -121,7 +122,7 @@ class Circuit(StructureFields):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is computed from these is made again, and need not be stored.
+        # All other attributes are computed from these again.
         names = ("structure", "log_weight", "param", "observed")
         return {name: self.__dict__[name] for name in names}
 
@@ -134,17 +135,18 @@ class Circuit(StructureFields):
         )
 
     @cached_property
-    def multivariate(self) -> list[MultivariateGaussian]:
+    def multivariate(self) -> list[BlockLeaves]:
         """The leaves of several variables, those of one scope together."""
-        return multivariate_gaussians(self.structure.leaves, self.param, self.structure.n_states)
+        return block_leaves(self.structure.leaves, self.param, self.n_states)
 
     @cached_property
     def columns(self) -> Columns:
         """The variables as kernels read them."""
-        structure = self.structure
-        axes = (structure.n_states, structure.axis_ptr, structure.axis)
+        leaves = self.structure.leaves
         known = ~np.isnan(self.observed)
-        return columns_of(structure.leaves, self.param, self.multivariate, axes, known)
+        return columns_of(
+            leaves, self.param, self.multivariate, self.n_states, self.axis_ptr, self.axis, known
+        )
 
     @cached_property
     def leaf_table(self) -> Floats:
@@ -218,7 +220,7 @@ class Circuit(StructureFields):
         # Where each variable goes; -1, which is no variable, stays -1.
         places = np.append(np.argsort(order), -1)
         # Axes differ in length, so that they are cut out one by one.
-        axes = [structure.axis[slice(*structure.axis_ptr[v : v + 2])] for v in order]
+        axes = [structure.axis[segment(structure.axis_ptr, var)] for var in order.tolist()]
         changed = {
             "scope": places[structure.scope],
             "decision_var": places[structure.decision_var],
@@ -226,7 +228,7 @@ class Circuit(StructureFields):
             "axis_ptr": offsets([len(axis) for axis in axes]),
             "axis": np.concatenate(axes),
         }
-        # The structure is another one, so that plans for the old one do not serve it.
+        # A new structure: plans for the old one do not serve it.
         structure = Structure(**(structure.arrays() | changed))
         return Circuit(structure, self.log_weight, self.param, self.observed[order])
 
@@ -283,7 +285,7 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
                 f"circuits that are mixed need the same variables with the same states and axes; "
                 f"those of circuit {number} differ from those of circuit 0"
             )
-        # Parts could have different values of a variable, and a circuit can hold but one.
+        # A circuit holds one conditioned value of a variable, but its parts could have several.
         if not np.isnan(circuit.observed).all():
             raise ValueError(f"circuit {number} has been conditioned; mix circuits that have not")
     # A sum with one child would only cost time.
@@ -291,18 +293,20 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
         return reference
     # Nodes of each circuit follow those of the circuits before it.
     roots = np.cumsum([circuit.n_nodes for circuit in circuits]) - 1
-    # A root is the last node of its circuit.
-    before = np.append(0, roots[:-1] + 1)
+    # A root is the last node of its circuit, so that the next circuit begins behind it.
+    first_nodes = np.append(0, roots[:-1] + 1)
 
     def joined(name: str, last: Any = ()) -> Any:
+        """An array of all circuits end to end, and its entries for the new root."""
         return np.concatenate([*(getattr(circuit, name) for circuit in circuits), last])
 
     def joined_ptr(name: str, last: int = 0) -> Any:
+        """Offsets into such an array; the new root has ``last`` entries in it."""
         lengths = [np.diff(getattr(circuit, name)) for circuit in circuits]
         return offsets(np.append(np.concatenate(lengths), last))
 
-    child = [circuit.child + shift for circuit, shift in zip(circuits, before)]
-    # The new root is the last node: each array gets its entry at the end.
+    child = [circuit.child + first_node for circuit, first_node in zip(circuits, first_nodes)]
+    # The new root is the last node.
     structure = Structure(
         kind=joined("kind", [SUM]),
         child_ptr=joined_ptr("child_ptr", len(circuits)),

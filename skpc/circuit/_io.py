@@ -13,9 +13,9 @@ from skpc.circuit._structure import DTYPES, LEAF, Structure
 from skpc.variables import Histogram, HistogramTable, Law
 from skpc.variables.checks import axis_in_file, check_variable
 
-#: Format 1 had one variable a leaf, in an array leaf_var, in place of scope_ptr and scope. Up to
-#: format 2 an axis was its edges between the scales of its tails, up to format 3 each leaf had what
-#: its variable has been conditioned on, up to format 4 axes and scores had a range of draws.
+#: What was different: format 1 had one variable a leaf, in an array leaf_var, in place of scope_ptr
+#: and scope. Up to format 2 an axis was its edges between the scales of its tails. Up to format 3
+#: ``observed`` had an entry for each node. Up to format 4 axes and scores had a range of draws.
 _FORMATS = (1, 2, 3, 4, 5)
 _PARAMETERS = ("log_weight", "param", "observed")
 
@@ -121,6 +121,7 @@ def load_circuit(path: str | PathLike[str]) -> Circuit:
 
 
 def _version(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> int:
+    """The format of a file; refuse a file without a format, or with an unknown one."""
     version = arrays.get("format")
     if version is None or version.shape != () or version.dtype.kind not in "iu":
         raise ValueError(f"{path} is not a circuit saved by skpc: it has no format number")
@@ -133,15 +134,16 @@ def _version(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> int:
 
 def _dtypes(version: int) -> dict[str, Any]:
     """The arrays in a file of some format, and their types."""
+    dtypes = DTYPES | dict.fromkeys(_PARAMETERS, np.float64)
     # Scopes of several variables came with format 2.
-    newer = ("scope_ptr", "scope") if version == 1 else ()
-    dtypes = {name: dtype for name, dtype in DTYPES.items() if name not in newer}
-    dtypes |= {"leaf_var": np.int64} if version == 1 else {}
-    return dtypes | dict.fromkeys(_PARAMETERS, np.float64)
+    if version == 1:
+        del dtypes["scope_ptr"], dtypes["scope"]
+        dtypes["leaf_var"] = np.int64
+    return dtypes
 
 
 def _typed(arrays: dict[str, np.ndarray], version: int) -> dict[str, Any]:
-    """The arrays of a file, each of its type; refuse those that would change by that."""
+    """The arrays of a file cast to their types; refuse an array that the cast would change."""
     typed = {}
     for name, dtype in _dtypes(version).items():
         array = arrays[name]
@@ -158,7 +160,7 @@ def _typed(arrays: dict[str, np.ndarray], version: int) -> dict[str, Any]:
 
 
 def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
-    # Axes of older formats are translated before a structure is made of the arrays.
+    """The circuit of the arrays of a file, translated from its format and checked."""
     axes = _axes(arrays, version)
     if version < 5:
         arrays["axis_ptr"], arrays["axis"] = HistogramTable.from_axes(axes)
@@ -178,6 +180,7 @@ def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
 
 
 def _axes(arrays: dict[str, Any], version: int) -> list[Histogram | Law | None]:
+    """The checked axes of all variables, from arrays of any format."""
     n_states = arrays["n_states"]
     ptr = arrays["axis_ptr"]
     axis = arrays["axis"]
@@ -185,7 +188,7 @@ def _axes(arrays: dict[str, Any], version: int) -> list[Histogram | Law | None]:
     axes: list[Histogram | Law | None] = []
     for var, count in enumerate(n_states.tolist()):
         part = axis[segment(ptr, var)]
-        # Such an axis had its edges between the scales of its two tails.
+        # Edges stood between the scales of the two tails.
         if version < 3 and len(part):
             axes.append(Histogram(part[1:-1], part[0], part[-1]))
             check_variable(var, count, axes[-1])
@@ -195,7 +198,7 @@ def _axes(arrays: dict[str, Any], version: int) -> list[Histogram | Law | None]:
 
 
 def _without_range(part: Floats) -> Floats:
-    """An axis of format 3 or 4 as it is now: its tails have no end, and scores no range."""
+    """An axis of format 3 or 4 without its range of draws: its tails have no end."""
     if not len(part):
         return part
     # An axis that begins with zero is a score, any other one a histogram.
@@ -204,14 +207,14 @@ def _without_range(part: Floats) -> Floats:
     return np.concatenate([part[:2], [-np.inf, np.inf, 0.0], part[4:]])
 
 
-def _observed(structure: Structure, table_of_nodes: Floats) -> Floats:
-    """What each variable has been conditioned on, which files up to format 3 have at its leaves."""
+def _observed(structure: Structure, observed_of_nodes: Floats) -> Floats:
+    """``observed`` of the variables, from files up to format 3 with an entry for each node."""
     observed = np.full(structure.n_features, np.nan)
     leaf = structure.kind == LEAF
-    if len(table_of_nodes) == structure.n_nodes:
-        observed[structure.leaf_var[leaf]] = table_of_nodes[leaf]
+    if len(observed_of_nodes) == structure.n_nodes:
+        observed[structure.leaf_var[leaf]] = observed_of_nodes[leaf]
     # All leaves of a variable must agree, and inner nodes have nothing.
     expected = np.where(leaf, observed[structure.leaf_var], np.nan)
-    if not np.array_equal(expected, table_of_nodes, equal_nan=True):
+    if not np.array_equal(expected, observed_of_nodes, equal_nan=True):
         raise ValueError("observed must be one number for all leaves of a variable")
     return observed

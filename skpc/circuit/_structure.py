@@ -1,4 +1,4 @@
-"""What a circuit is made of: nodes, edges and the variables that they describe."""
+"""The structure of a circuit: nodes, edges and variables, and the properties of their graph."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, owners, segment
 from skpc.variables import Histogram, Law, Leaves
-from skpc.variables.leaf_queries import lay_out
+from skpc.variables.leaf_tables import lay_out
 from skpc.variables.leaves import axis_in
 
 #: Kinds of nodes.
@@ -19,7 +19,7 @@ PRODUCT = 2
 
 
 class StructureFields:
-    """What can be read from a :class:`Structure`, and from the circuits on it."""
+    """The arrays and sizes of a :class:`Structure`, which circuits on it have as well."""
 
     n_nodes: int
     n_edges: int
@@ -84,7 +84,7 @@ class Structure(StructureFields):
 
     def __init__(self, **arrays: Any) -> None:
         for name, dtype in DTYPES.items():
-            # A copy: nobody else can change the arrays later.
+            # A copy, so that nobody can change the array later.
             array = np.array(arrays[name], dtype=dtype, order="C")
             array.flags.writeable = False
             self.__dict__[name] = array
@@ -133,7 +133,7 @@ class Structure(StructureFields):
     def leaves(self) -> Leaves:
         """The leaves with the layout of their parameters and tables, as kernels read them."""
         node = np.flatnonzero(self.kind == LEAF)
-        # An inner node has no scope of its own, so that the scopes of the leaves stand end to end.
+        # ``scope`` has entries of leaves only, so that those of the leaves stand end to end.
         ptr = np.append(self.scope_ptr[node], self.scope_ptr[-1])
         family = self.leaf_family[node].astype(np.int64)
         return lay_out(node, family, ptr, self.scope.copy(), self.n_states)
@@ -176,9 +176,9 @@ class Structure(StructureFields):
 
     @cached_property
     def deterministic(self) -> bool:
-        """Whether at most one child of every sum is positive on any row: each decides.
+        """Whether at most one child of every sum is positive on any row.
 
-        The builder has checked that the children of a deciding sum exclude each other.
+        That is so where every sum decides on a variable: the builder has checked these sums.
         """
         n_children = np.diff(self.child_ptr)
         # A sum with one child decides nothing.
@@ -193,9 +193,9 @@ class Structure(StructureFields):
 
     @cached_property
     def splits(self) -> dict[int, dict[frozenset[int], int]]:
-        """The ways in which each scope is split, each with a product (or leaf) that does.
+        """The ways in which each scope is split, each with a product (or leaf) that splits it so.
 
-        A leaf of several variables takes its scope as a whole.
+        A leaf of several variables takes its scope as a whole, which no product may split then.
         """
         scope = self.scopes
         ptr = self.child_ptr.tolist()
@@ -207,14 +207,13 @@ class Structure(StructureFields):
             # A product of one child splits nothing.
             if len(parts) > 1:
                 splits.setdefault(scope[node], {}).setdefault(parts, node)
-        # A leaf of several variables takes its scope as a whole, which products must not split.
         for node in np.flatnonzero(np.diff(self.scope_ptr) > 1).tolist():
             splits.setdefault(scope[node], {}).setdefault(frozenset([scope[node]]), node)
         return splits
 
 
 def edges_from(structure: Structure, *kinds: int) -> Iterator[tuple[int, int]]:
-    """The edges that start from nodes of some kinds: each node and a child, children first."""
+    """The edges from nodes of these kinds, as (node, child); edges below a node come before it."""
     # Edges are stored by parents, and parents stand behind their children.
     chosen = np.isin(structure.kind[structure.edge_parent], kinds)
     return zip(structure.edge_parent[chosen].tolist(), structure.child[chosen].tolist())

@@ -1,4 +1,4 @@
-"""Building circuits node by node, and the checks that every circuit passes once."""
+"""Building circuits node by node; every circuit is checked once, when it is built."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.circuit._checks import NAMES, check_parameters, check_structure
+from skpc.circuit._checks import KIND_NAMES, check_parameters, check_structure
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._structure import LEAF, PRODUCT, SUM, Structure
 from skpc.exceptions import StructureError
@@ -26,7 +26,7 @@ from skpc.variables.families import FAMILIES
 
 
 class _Node(NamedTuple):
-    """A node as it was added; the fields that its kind has no use for keep their defaults."""
+    """A node as it was added; fields of other kinds of nodes keep their defaults."""
 
     kind: int
     children: Sequence[int] = ()
@@ -131,7 +131,7 @@ class CircuitBuilder:
             Number of the new node.
         """
         family = self.discrete_family(var)
-        # An array that is there has been checked.
+        # An array in the dictionary has been checked.
         log_prob = self._indicators.get((var, state))
         if log_prob is None:
             if not 0 <= state < self.n_states[var]:
@@ -346,24 +346,29 @@ class CircuitBuilder:
         return checked_circuit(structure, joined(log_weight), joined(params))
 
     def _leaf(self, scope: Sequence[int], family: int, params: Floats) -> int:
+        """Add a leaf that has been checked, and return its number."""
         self._nodes.append(_Node(LEAF, scope=scope, family=family, params=params))
         return len(self._nodes) - 1
 
     def _inner(self, new: _Node) -> int:
+        """Add a sum or a product above existing nodes, and return its number."""
         node = len(self._nodes)
         children = new.children
         if not children:
-            raise StructureError(f"{NAMES[new.kind]} {node} needs at least one child, got none")
+            raise StructureError(
+                f"{KIND_NAMES[new.kind]} {node} needs at least one child, got none"
+            )
         # A node can only be added above nodes that are there, so that circles cannot be built.
         if min(children) < 0 or max(children) >= node:
             raise StructureError(
-                f"{NAMES[new.kind]} {node} needs children among the nodes 0..{node - 1} that were "
-                f"added before it, got {list(children)}"
+                f"{KIND_NAMES[new.kind]} {node} needs children among the nodes 0..{node - 1} that "
+                f"were added before it, got {list(children)}"
             )
         self._nodes.append(new)
         return node
 
     def _check_exists(self, var: int) -> None:
+        """Refuse the number of no variable."""
         if not 0 <= var < len(self.n_states):
             raise ValueError(f"the variables are 0..{len(self.n_states) - 1}, got {var}")
 
@@ -372,13 +377,12 @@ class CircuitBuilder:
         self._check_exists(var)
         axis = self.axes[var]
         if axis is None:
-            # What an axis is says which kind of leaves the variable has.
             suitable = CATEGORICAL if self.n_states[var] else GAUSSIAN
         else:
             suitable = SCORED if isinstance(axis, Law) else HISTOGRAM
         needed = FAMILIES[family].variable
         actual = FAMILIES[suitable].variable
-        # Several families may describe one kind of variable: any of them is fine.
+        # Several families may suit a kind of variable, such as plain numbers: any of them will do.
         if needed != actual:
             count = f"{self.n_states[var]} " if suitable == CATEGORICAL else ""
             raise ValueError(
@@ -426,10 +430,11 @@ def _log_probs(var: int, given: Any, n_states: int) -> Floats:
 
 
 def _offsets(lists: Sequence[Any]) -> Ints:
+    """Where each list begins once all are end to end."""
     return offsets([len(entry) for entry in lists])
 
 
 def joined(lists: Sequence[Any]) -> Floats:
     """Lists of numbers end to end; arrays of a structure get their types there."""
-    # An empty array comes before them, as nothing at all cannot be joined.
+    # An empty array comes first, as numpy cannot join an empty list.
     return np.concatenate([np.empty(0), *(x for x in lists if len(x))])

@@ -20,7 +20,7 @@ from skpc._validation import (
 from skpc._warnings import warn
 from skpc.domain._column import Column
 from skpc.domain._tables import Cells
-from skpc.variables.lattice import weight_without_say
+from skpc.variables.lattice import unusual_weight
 
 #: The table of a pair of columns has as many cells as the product of their states, and circuits
 #: list all states below each state of a parent: a thousand of them take 8 MB in every tree.
@@ -187,7 +187,7 @@ def choose_categories(
         )
     # A column of small integers may have some unusual values.
     is_small = (observed > other_weight) & (
-        other_weight <= [weight_without_say(column_weight) for column_weight in observed.tolist()]
+        other_weight <= [unusual_weight(column_weight) for column_weight in observed.tolist()]
     )
     # With laws, small integers are categories where they are two.
     most_states = MAX_STATES if declared.margins == "plain" else 2

@@ -25,14 +25,14 @@ from skpc._jit import inlined, internal_kernel, kernel
 from skpc.kernels._expectations import leaf_expectations, leaf_second_moments
 from skpc.kernels._kernel import RBF, ColumnKernel
 from skpc.variables import Columns, Normals
-from skpc.variables.gaussian_cells import ConditionalNormals
-from skpc.variables.multivariate import MultivariateGaussian
+from skpc.variables.block_cells import ConditionalNormals
+from skpc.variables.blocks import BlockLeaves
 
 
 class JointSide(NamedTuple):
     """One side of expected kernels: leaves of one scope, and their conditional distributions."""
 
-    leaves: MultivariateGaussian
+    leaves: BlockLeaves
     columns: Columns
     normals: ConditionalNormals
 
@@ -174,7 +174,7 @@ def _gammas(factors: Sequence[ColumnKernel]) -> Floats:
 
 
 def _add_gaussian_part(
-    leaves: MultivariateGaussian, left: _Side, right: _Side, root: Floats, out: Floats
+    leaves: BlockLeaves, left: _Side, right: _Side, root: Floats, out: Floats
 ) -> None:
     """Add expectations of Gaussian kernels between two sides; ``leaves`` are those of the left."""
     n_left_atoms = np.diff(left.atom_ptr)
@@ -200,7 +200,7 @@ def _add_gaussian_part(
 def _column_form(side: JointSide, place: int) -> Normals:
     """What is known of a column: cells, atoms, and a normal score where neither is known."""
     normals = side.normals
-    set_of_row = normals.of_set
+    set_of_row = normals.set_of_row
     is_missing = normals.missing[set_of_row, place]
     missing = np.flatnonzero(is_missing)
     known = np.flatnonzero(~is_missing)

@@ -15,12 +15,8 @@ from skpc.queries.flows import expected_statistics
 from skpc.queries.parameters import ParametrisedCircuit
 from skpc.queries.passes.induced import count_entries, entries_of
 from skpc.queries.passes.rows import read_cells
-from skpc.variables.leaf_queries import (
-    counts_like_columns,
-    missing_counts,
-    missing_entry,
-    only_states,
-)
+from skpc.variables.leaf_tables import missing_entry, only_states
+from skpc.variables.leaf_updates import counts_like_columns, missing_counts
 from skpc.variables.leaves import states_of_leaves
 
 #: Equivalent sample sizes to choose from.

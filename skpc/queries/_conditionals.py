@@ -14,8 +14,8 @@ from skpc.circuit import Circuit, Structure
 from skpc.queries.passes.plan import Plan, Tables, plan_of, remembered
 from skpc.queries.passes.rows import CHUNK, Cells
 from skpc.queries.passes.upward import Batch, Evaluator, argument_value
-from skpc.variables.gaussian_cells import ConditionalNormals, conditional_normals
-from skpc.variables.multivariate import MultivariateGaussian
+from skpc.variables.block_cells import ConditionalNormals, conditional_normals
+from skpc.variables.blocks import BlockLeaves
 
 #: Positive numbers below this have no reciprocal.
 _SMALLEST = 1e-307
@@ -151,7 +151,7 @@ def variables_of_leaves(circuit: Circuit) -> NDArray[np.bool_]:
     return np.isin(np.arange(circuit.n_features), alone)
 
 
-def joint_groups(circuit: Circuit) -> list[MultivariateGaussian]:
+def joint_groups(circuit: Circuit) -> list[BlockLeaves]:
     """The leaves of several variables, those of one scope together."""
     return [group for group in circuit.multivariate if len(group.variables) > 1]
 
@@ -175,7 +175,7 @@ def joint_places(circuit: Circuit, given: Conditionals) -> tuple[Ints, Ints]:
     for group, normals in zip(groups, given.joint):
         # The leaves of all scopes are numbered through, group by group.
         joint[group.leaf] = n_placed + np.arange(len(group.leaf))
-        leaf = normals.leaf[normals.of_set]
+        leaf = normals.leaf[normals.set_of_row]
         place[normals.row, n_placed + leaf] = np.arange(len(leaf))
         n_placed += len(group.leaf)
     return joint, place

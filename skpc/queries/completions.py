@@ -21,7 +21,7 @@ from skpc.queries.passes.upward import Batch, Evaluator, argument_value
 from skpc.variables import Columns
 from skpc.variables.events import Events
 from skpc.variables.families import draw
-from skpc.variables.leaf_queries import values_of_draws
+from skpc.variables.leaf_forms import values_of_draws
 from skpc.variables.leaves import Cells, column_of, leaf_of
 
 #: In place of a leaf: what has been drawn stands for a value.

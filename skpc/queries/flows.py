@@ -24,7 +24,7 @@ from skpc.queries.passes.induced import (
 from skpc.queries.passes.rows import check_rows, over_chunks
 from skpc.queries.passes.upward import Evaluator, refuse_impossible
 from skpc.variables import Columns, Leaves
-from skpc.variables.leaf_queries import missing_counts, uniform_param
+from skpc.variables.leaf_updates import missing_counts, uniform_param
 from skpc.variables.leaves import states_of_leaves
 
 

@@ -17,7 +17,7 @@ from skpc.queries.flows import (
 )
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.rows import check_rows, read_cells
-from skpc.variables.leaf_queries import log_prior, updated_param
+from skpc.variables.leaf_updates import log_prior, updated_param
 from skpc.variables.leaves import Prior
 
 #: Iterations without a rise of the validation likelihood that counts, before EM stops.

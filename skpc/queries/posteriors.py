@@ -16,7 +16,7 @@ from skpc.queries.passes.rows import MultivariateReader, check_events, check_row
 from skpc.variables import Form, Predictive
 from skpc.variables.events import Events
 from skpc.variables.forms import likely_parts, stacked
-from skpc.variables.leaf_queries import lines_of, posterior_form, posterior_lines
+from skpc.variables.leaf_forms import lines_of, posterior_form, posterior_lines
 
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
@@ -306,7 +306,7 @@ def _forms(
     reader = MultivariateReader(circuit)
     # (n_leaves, n_rows) for each block; zeros where none of its variables is wanted.
     probs = [
-        average[lines.first[group.leaf]]
+        average[lines.first_line[group.leaf]]
         if marks[group.variables].any()
         else np.zeros((len(group.leaf), len(rows)))
         for group in reader.groups

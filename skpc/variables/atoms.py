@@ -1,4 +1,4 @@
-"""Atoms: the values of a column that repeat, and values that are one but for rounding."""
+"""Atoms: the values of a column that have probabilities of their own; and values up to rounding."""
 
 import math
 
@@ -8,12 +8,12 @@ from scipy.special import logit
 from skpc._arrays import ROUNDING, Floats, Ints, exact_group_sums
 from skpc.variables.histogram import TINY
 
-#: Rows of an atom, at least, and of each state on average.
+#: An atom has at least so many rows, and ordered states have as many on average.
 _FEW_ROWS = 8.0
-#: Neighbours with whose counts that of an atom is compared.
+#: The count of an atom is compared with those of so many neighbours.
 _NEAREST = 6
-#: Values this close, relative to them or a typical one, are one value with errors of rounding; but
-#: far away from zero values may spread over little more than that.
+#: Values are one if they differ by less than this part of their size, or of a typical size; except
+#: in a column that spreads over hardly more than that, far away from zero.
 ROUNDING_OF_VALUES = 1e-12
 _FEW_FLOATS = 16.0 * np.finfo(float).eps
 
@@ -23,7 +23,7 @@ def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
     A weight of two counts exactly like two rows. Values that differ by rounding are one value.
     """
-    # A column of a table is scattered over the memory: it is read once.
+    # A column of a table is strided: one contiguous copy is faster to index.
     values = values + 0.0
     observed = ~np.isnan(values)
     order = np.argsort(values[observed])
@@ -42,7 +42,6 @@ def are_apart(points: Floats) -> np.ndarray:
     """
     size = np.abs(points)
     typical = np.median(size) if len(size) else 0.0
-    # A difference is judged by its greater end, or by a typical value if that is greater.
     nearby = np.maximum(np.maximum(size[1:], size[:-1]), typical)
     nearby = np.minimum(nearby, largest_size(points))
     return np.diff(points) > np.maximum(ROUNDING_OF_VALUES * nearby, TINY)
@@ -57,16 +56,16 @@ def largest_size(points: Floats) -> float:
     low = float(points[outer])
     high = float(points[-1 - outer])
     # Values that spread over a few neighbouring floats differ by rounding alone.
-    is_one = high - low <= _FEW_FLOATS * max(abs(low), abs(high))
-    # A size counts up to this many spreads.
+    is_single = high - low <= _FEW_FLOATS * max(abs(low), abs(high))
+    # Sizes beyond this many spreads count as so many.
     most_spreads = 1e6
-    return math.inf if is_one else most_spreads * (high - low)
+    return math.inf if is_single else most_spreads * (high - low)
 
 
 def are_states(points: Floats, mass: Floats, step: float) -> bool:
     """Whether a column has so few values that all of them are atoms."""
-    # Values among 0, 1, ..., and so few ones as brackets, doses and prices have. Codes and rounded
-    # fractions may be more: most are many steps of the lattice apart, and none lies between them.
+    # Small whole numbers are states, and so are few values, such as brackets, doses and prices.
+    # Codes may be more values, if most neighbours are many steps of the lattice apart.
     most_small = 15.0
     max_states = 20
     max_apart = 50
@@ -88,10 +87,10 @@ def cell_cuts(points: Floats, mass: Floats, atoms: Floats) -> Floats:
 
     The density is smooth, but rows may crowd on round numbers. So the width of a cell is
     proportional to the frequency of its value, within blocks of neighbouring values. Near the
-    median a block has about the square root of the number of rows; near the ends, where the density
-    is steep, it has fewer. An atom between two values is the end of their cells.
+    median a block has about as many rows as the square root of their number; near the ends, where
+    the density is steep, it has fewer. An atom between two values is the end of their cells.
     """
-    # Cells end halfway between values; an atom that lies there takes the place of that border.
+    # Cells end halfway between values, or at the atom that lies there.
     border = np.concatenate([points[:1], middles(points), points[-1:]])
     place = np.searchsorted(points, atoms)
     between = (place > 0) & (place < len(points))
@@ -114,9 +113,8 @@ def unseen_mass(mass: Floats) -> float:
 
 
 def have_repeats(points: Floats, mass: Floats) -> bool:
-    """Whether draws without a lattice can be among the values that rows have."""
-    # Values repeat if a new row has another value with less than this probability, and if there are
-    # not too many of them.
+    """Whether so many rows share their values that draws should be such values, too."""
+    # A new row must have a new value with less than this probability, and values must be few.
     most_unseen = 0.5
     max_values = 10_000
     return len(points) <= max_values and unseen_mass(mass) < most_unseen
@@ -133,9 +131,9 @@ def repeated_points(points: Floats, mass: Floats, step: float) -> Floats:
     if len(points) == 1:
         return points
     has_lattice = step > 0.0
-    # An atom holds a share of the rows, and several times the mean count of what is next to it: the
-    # nearest points of a lattice, whether they occur or not, elsewhere the nearest values. Without
-    # a lattice, fewer times are enough for a large share.
+    # An atom holds a share of the rows, and several times the mean count of its neighbours: of the
+    # nearest points of a lattice, whether they occur or not, elsewhere of the nearest values. Fewer
+    # times are enough for a large share.
     large_share = 0.05
     times_of_large = 4.0
     small_share = 0.002 if has_lattice else 0.01
@@ -149,7 +147,6 @@ def repeated_points(points: Floats, mass: Floats, step: float) -> Floats:
         distance = np.abs(points[near] - points[place])
         nearest = np.argsort(distance, kind="stable")[:_NEAREST]
         n_near = len(nearest)
-        # On a lattice the points without rows count as neighbours, too.
         if has_lattice:
             n_near = max(2 * round(float(distance[nearest].max()) / step), 1)
         around = mass[near[nearest]].sum() / n_near
@@ -159,7 +156,7 @@ def repeated_points(points: Floats, mass: Floats, step: float) -> Floats:
             chosen.append(place)
     # The heaviest come first, as atoms beyond the greatest number are dropped.
     chosen.sort(key=lambda place: -mass[place])
-    # Most atoms without a lattice, and on one: as many, or one for this many rows.
+    # Most atoms without a lattice; and on one, or one for so many rows if these are more.
     max_atoms = 8
     max_on_lattice = 20
     rows_of_atom = 40.0
@@ -173,8 +170,8 @@ def _is_isolated(points: Floats, place: int) -> bool:
         return False
     other_points = np.delete(points, place)
     gap = np.abs(other_points - points[place]).min()
-    # The least or greatest value is an atom, if it repeats as often, also where it is as far away
-    # from the others as this part of their range: a code for what is missing, say.
+    # An extreme value that repeats is an atom if it is this part of the range of the others away
+    # from them: a code for missing cells, say.
     isolated = 0.25
     other_range = other_points[-1] - other_points[0]
     return bool(gap > isolated * other_range)
@@ -183,6 +180,6 @@ def _is_isolated(points: Floats, place: int) -> bool:
 def states_among(atoms: Floats, reach: float, values: Floats) -> Ints:
     """The number of the atom that each value is; the number of atoms for all other values."""
     place = np.searchsorted(atoms, values - reach)
-    # Values above all atoms are compared with NaN, and so are near none.
+    # A value above all atoms is compared with NaN, and so is near none.
     near = np.append(atoms, np.nan)[place]
     return np.where(np.abs(near - values) <= reach, place, len(atoms))

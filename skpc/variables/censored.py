@@ -1,11 +1,11 @@
-"""The law of a column of numbers of which some cells are known as ranges, and values for these.
+"""Censored columns: numbers of which some cells are known as ranges, and values drawn for these.
 
-The distribution is the nonparametric maximum likelihood by self-consistency (Turnbull, "The
-empirical distribution function with arbitrarily grouped, censored and truncated data", 1976); with
-values and right-censored cells alone it is that of Kaplan and Meier. Its mass lies on the values
-and on innermost ranges, about whose inside nobody has said anything. There it is spread as a normal
-distribution of powers is, which has the greatest likelihood of all cells. The plain twin is
-``tests/naive/censored.py``.
+The distribution of a column is the nonparametric one of greatest likelihood, by self-consistency
+(Turnbull, "The empirical distribution function with arbitrarily grouped, censored and truncated
+data", 1976); with values and right-censored cells alone it is that of Kaplan and Meier. It has
+masses on parts: the values, and the innermost ranges, inside which no cell ends. The nonparametric
+likelihood says nothing of the inside of such a range: there, values follow the normal distribution
+of a power that fits all cells best. The plain twin is ``tests/naive/censored.py``.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from skpc.variables.censored_regression import censored_regression
 from skpc.variables.lattice import fit_lattice, on_lattice
 from skpc.variables.truncated import truncated_quantiles
 
-#: Self-consistency ends once a step gains so few nats a cell.
+#: Self-consistency ends after so many steps, or once a step gains less than so many nats a cell.
 _STOP = Stop(1_000, 1e-12)
 
 
@@ -30,7 +30,7 @@ class Ranges(NamedTuple):
     Attributes
     ----------
     low, high : ndarrays of shape (n_cells,)
-        The ends; equal ones for a value, infinite ones for what is not known.
+        The ends: equal for a value, infinite where a cell has no bound.
     closed : bool ndarray of shape (2, n_cells)
         Which ends belong to the range.
     """
@@ -45,10 +45,10 @@ class Ranges(NamedTuple):
         return self.low == self.high
 
     def apart(self) -> Self:
-        """The cells, without upper ends at which others begin and where no value is.
+        """The same cells, where a point shared by two closed ranges belongs to the upper one alone.
 
-        A point that two ranges share would be a part of its own, likelier than either of them,
-        though nothing says that numbers lie just there: it belongs to the upper one.
+        Else the point would be an innermost range by itself and get the mass of both, though
+        numbers need not lie just there. A point that is a value stays shared.
         """
         is_range = ~self.is_value
         begins = np.where(self.closed[0], np.nextafter(self.low, -np.inf), self.low)[is_range]
@@ -58,12 +58,12 @@ class Ranges(NamedTuple):
         return self._replace(high=np.where(is_shared, below, self.high))
 
     def take(self, index: Ints) -> Self:
-        """Some of the cells."""
+        """The cells at these places."""
         return type(self)(self.low[index], self.high[index], self.closed[:, index])
 
 
 class Support(NamedTuple):
-    """The innermost ranges of cells, and their probabilities.
+    """The parts of a law, which are values and innermost ranges of cells, and their probabilities.
 
     Attributes
     ----------
@@ -71,15 +71,15 @@ class Support(NamedTuple):
         Increasing; equal for a value.
     mass : ndarray of shape (n_parts,)
         Probabilities.
-    first, last : ndarrays of shape (n_cells,)
-        The parts that each cell may be in: ``first .. last``, both included.
+    first_part, last_part : ndarrays of shape (n_cells,)
+        The parts that each cell may be in: ``first_part .. last_part``, both included.
     """
 
     low: Floats
     high: Floats
     mass: Floats
-    first: Ints
-    last: Ints
+    first_part: Ints
+    last_part: Ints
 
 
 def fit_support(cells: Ranges, weight: Floats) -> Support:
@@ -109,7 +109,7 @@ def fit_support(cells: Ranges, weight: Floats) -> Support:
     (array([1., 3.]), array([0.333, 0.667]))
     """
     n_cells = len(weight)
-    # An end lies just below or just above its number.
+    # An end lies just below or just above its number: below it if a lower end is closed.
     number = np.concatenate([cells.low, cells.high])
     side = np.concatenate([np.where(cells.closed[0], -1, 1), np.where(cells.closed[1], 1, -1)])
     is_high = np.arange(2 * n_cells) >= n_cells
@@ -128,26 +128,26 @@ def fit_support(cells: Ranges, weight: Floats) -> Support:
 
 
 class Stretches(NamedTuple):
-    """Cells that may each be in the parts of a law from a first to a last one, both included."""
+    """Cells that may each be in the parts ``first_part .. last_part`` of a law, both included."""
 
-    first: Ints
-    last: Ints
+    first_part: Ints
+    last_part: Ints
 
     def probabilities(self, mass: Floats) -> Floats:
         """Probability of each cell under probabilities of the parts."""
         below = np.append(0.0, np.cumsum(mass))
-        return below[self.last + 1] - below[self.first]
+        return below[self.last_part + 1] - below[self.first_part]
 
     def reached(self, amount: Floats, n_parts: int) -> Floats:
-        """What the cells that may be in each part amount to together."""
-        begun = group_sums(self.first, amount, n_parts + 1)
-        ended = group_sums(self.last + 1, amount, n_parts + 1)
-        # Differences of sums leave rounding where nothing is left.
+        """Sum of the amounts of the cells that may be in each part."""
+        begun = group_sums(self.first_part, amount, n_parts + 1)
+        ended = group_sums(self.last_part + 1, amount, n_parts + 1)
+        # Differences of sums may be rounding errors below zero.
         return np.maximum(np.cumsum(begun - ended)[:-1], 0.0)
 
 
 class Sets(NamedTuple):
-    """Cells that may each be in any parts of a law, ``held`` of shape (n_cells, n_parts)."""
+    """Cells that may each be in any set of parts, marked in ``held`` (n_cells, n_parts)."""
 
     held: Bools
 
@@ -156,7 +156,7 @@ class Sets(NamedTuple):
         return self.held @ mass
 
     def reached(self, amount: Floats, n_parts: int) -> Floats:  # noqa: ARG002
-        """What the cells that may be in each part amount to together."""
+        """Sum of the amounts of the cells that may be in each part."""
         return amount @ self.held
 
 
@@ -174,11 +174,11 @@ class PartLaw(NamedTuple):
     mass: Floats
 
     def expected(self, cells: Stretches | Sets, weight: Floats) -> Shares:
-        """The E-step: each cell is shared among its parts."""
+        """The E-step: each cell is shared among its parts, in proportion to their masses."""
         # The probability of a cell of hardly any weight may round to zero.
         prob = np.maximum(cells.probabilities(self.mass), SMALLEST_NORMAL)
-        held = self.mass * cells.reached(weight / prob, len(self.mass))
-        return Shares(held, float(weight @ np.log(prob)))
+        part_weight = self.mass * cells.reached(weight / prob, len(self.mass))
+        return Shares(part_weight, float(weight @ np.log(prob)))
 
     def m_step(self, shares: Shares) -> Self:
         """The share of each part."""
@@ -192,29 +192,29 @@ def self_consistent(cells: Stretches | Sets, weight: Floats, n_parts: int) -> Fl
 
 
 def even_levels(n_levels: int, random_state: np.random.RandomState) -> Floats:
-    """Random numbers between zero and one, of which any that follow each other lie evenly."""
-    # Fractions of its multiples fill an interval evenly from the first of them on.
+    """Random numbers between zero and one; any run of them is spread evenly over the interval."""
+    # Fractional parts of multiples of the golden ratio have this property.
     golden = 0.5 * (5.0**0.5 - 1.0)
     return np.modf(random_state.random_sample() + golden * np.arange(n_levels))[0]
 
 
 def even_draws(share: Floats, random_state: np.random.RandomState) -> Floats:
-    """States drawn for rows of shares, as often together as the shares say; shape (n_rows,)."""
-    # Cumulated shares, (n_rows, n_states): a level stands for the state whose step it meets.
-    reached = np.cumsum(share / share.sum(axis=1, keepdims=True), axis=1)
+    """A state drawn for each row by its shares, with evenly spread levels; shape (n_rows,)."""
+    # (n_rows, n_states): a level falls to the first state whose cumulated share is above it.
+    cumulated = np.cumsum(share / share.sum(axis=1, keepdims=True), axis=1)
     level = even_levels(len(share), random_state)
-    return np.asarray((level[:, np.newaxis] >= reached[:, :-1]).sum(axis=1), dtype=np.float64)
+    return np.asarray((level[:, np.newaxis] >= cumulated[:, :-1]).sum(axis=1), dtype=np.float64)
 
 
 class PowerNormal(NamedTuple):
-    """A distribution of numbers whose powers are normal.
+    """A distribution of numbers whose Box-Cox transforms are normal.
 
     Attributes
     ----------
     power : float or None
-        Of positive numbers, 0 for the logarithm; None takes numbers as they are.
+        Power of the transform, for positive numbers; 0 is the logarithm, None no transform.
     mean, sd : float
-        Of the powers.
+        Those of the transformed numbers.
     """
 
     power: float | None
@@ -224,15 +224,14 @@ class PowerNormal(NamedTuple):
     @classmethod
     def fit(cls, cells: Ranges, weight: Floats, is_positive: bool) -> Self:
         """The power, mean and deviation of greatest likelihood, by EM for each power."""
-        # Powers of positive numbers that are compared, and the number of ranges by which they are.
         powers = (-0.5, 0.0, 0.25, 0.5, 1.0, 2.0)
+        # So many ranges are enough to compare powers.
         sketch = 1_000
         is_value = cells.is_value
-        # Many ranges say hardly more about a power than some of them.
-        ranged = np.flatnonzero(~is_value)
-        ranged = ranged[np.lexsort((cells.high[ranged], cells.low[ranged]))]
-        step = 1 + len(ranged) // sketch
-        chosen = np.append(np.flatnonzero(is_value), ranged[::step])
+        ranges = np.flatnonzero(~is_value)
+        ranges = ranges[np.lexsort((cells.high[ranges], cells.low[ranges]))]
+        step = 1 + len(ranges) // sketch
+        chosen = np.append(np.flatnonzero(is_value), ranges[::step])
         low = cells.low[chosen]
         high = cells.high[chosen]
         # Each chosen range also stands for those that were left out.
@@ -245,36 +244,35 @@ class PowerNormal(NamedTuple):
         middle = np.where(np.isfinite(low), low, high)
         middle = np.where(np.isfinite(high - low), 0.5 * (low + high), middle)
         is_positive &= bool((middle > 0.0).all())
-        best = -np.inf
-        chosen_law = cls(None, 0.0, 1.0)
+        greatest = -np.inf
+        likeliest = cls(None, 0.0, 1.0)
         for power in powers if is_positive else (None,):
             law = cls(power, 0.0, 1.0)
             ends = rows, law.scores(low[rows]), law.scores(high[rows])
             constant = np.ones((len(low), 1))
             start = law.scores(middle)
             mean, sd, objective = censored_regression(constant, start, ends, mass, np.zeros(1))
-            # Densities of values gain the slope of the power: so powers can be compared.
+            # The slope of the transform turns densities of scores into densities of values.
             if power is not None:
                 objective += (power - 1.0) * float(mass[low == high] @ np.log(low[low == high]))
-            if objective > best:
-                best = objective
-                chosen_law = law._replace(mean=float(mean[0]), sd=sd)
-        return chosen_law
+            if objective > greatest:
+                greatest = objective
+                likeliest = law._replace(mean=float(mean[0]), sd=sd)
+        return likeliest
 
     def scores(self, x: Floats) -> Floats:
-        """The powers of numbers; infinite where these are at an end."""
+        """The transforms of numbers; infinite at and below zero, and at infinity."""
         if self.power is None:
             return x
         with np.errstate(divide="ignore", over="ignore"):
-            inside = np.maximum(x, 0.0)
+            positive = np.maximum(x, 0.0)
             if self.power == 0.0:
-                return np.log(inside)
-            scores = (inside**self.power - 1.0) / self.power
-        # No number is at zero, or below it.
+                return np.log(positive)
+            scores = (positive**self.power - 1.0) / self.power
         return np.where(x <= 0.0, -np.inf, scores)
 
     def numbers(self, scores: Floats) -> Floats:
-        """The numbers that have some powers."""
+        """The numbers that have these transforms."""
         if self.power is None:
             return scores
         if self.power == 0.0:
@@ -283,7 +281,7 @@ class PowerNormal(NamedTuple):
         return np.maximum(1.0 + self.power * scores, 0.0) ** (1.0 / self.power)
 
     def within(self, low: Floats, high: Floats, level: Floats) -> Floats:
-        """Quantiles of the distribution within ranges."""
+        """The quantile of each level within the range that belongs to it."""
         begin = (self.scores(low) - self.mean) / self.sd
         end = (self.scores(high) - self.mean) / self.sd
         z = truncated_quantiles(begin, end, level)
@@ -298,7 +296,7 @@ def filled_ranges(
     random_state: np.random.RandomState,
     is_positive: bool = True,
 ) -> Floats:
-    """Values for the cells of a column, those of ranges spread over these as its law is.
+    """Values for all cells of a column: those of ranges are drawn from its law within the range.
 
     Parameters
     ----------
@@ -307,14 +305,14 @@ def filled_ranges(
     weight : ndarray of shape (n_cells,)
         Positive.
     random_state : RandomState
-        Where the sequence of levels begins.
+        Draws where the sequence of levels begins.
     is_positive : bool, default=True
-        Whether numbers of which no end is negative are positive. Residuals are not.
+        Whether numbers may be taken as positive if no end is negative; residuals may not.
 
     Returns
     -------
     ndarray of shape (n_cells,)
-        Points of the lattice that the values have, if they have one. Values stay.
+        Values stay. Draws are on the lattice of the values, if there is one.
     """
     cells = cells.apart()
     support = fit_support(cells, weight)
@@ -326,12 +324,12 @@ def filled_ranges(
     if len(points):
         step, origin = fit_lattice(points, mass)
         atoms = repeated_points(points, mass, step)
-    # Cells of one range, or of ranges that are alike, follow each other.
+    # Neighbours in this order have the same range or similar ones, and evenly spread levels.
     order = np.lexsort((cells.high, cells.low))
     order = order[~is_value[order]]
     part, inside = _places_in_support(support, order, even_levels(len(order), random_state))
     is_point = support.low == support.high
-    # A value that does not repeat stands for what lies half the way to its neighbours.
+    # A value that does not repeat stands for all numbers up to half the way to its neighbours.
     spreads = is_point & ~np.isin(support.low, atoms) & (step == 0.0)
     below, above = _halfway_to_neighbours(support)
     # The room around a value may be wider than the cell.
@@ -340,15 +338,15 @@ def filled_ranges(
     drawn = np.where(np.isfinite(low), low, high)
     is_finite = np.isfinite(high - low)
     drawn[is_finite] += inside[is_finite] * (high - low)[is_finite]
-    # Inside a range that no end divides, draws follow a normal law of powers.
-    # Cells that all have a range in common say nothing of its inside: there draws stay even.
+    # Inside an innermost range draws follow a normal law of powers. If it is the only part of the
+    # law, no cell tells anything of its inside, and draws stay even.
     is_open = ~is_point[part] & (len(is_point) > 1)
     if is_open.any():
         law = PowerNormal.fit(cells, weight, is_positive)
         drawn[is_open] = law.within(low[is_open], high[is_open], inside[is_open])
     if step > 0.0:
         drawn = on_lattice(drawn, step, origin)
-        # A point beyond an open end gives way to the next one.
+        # A point at an open end, or beyond an end, gives way to the next point inside.
         least = cells.low[order]
         highest = cells.high[order]
         drawn += step * ((drawn < least) | ((drawn == least) & ~cells.closed[0, order]))
@@ -360,23 +358,23 @@ def filled_ranges(
 
 def _places_in_support(support: Support, order: Ints, level: Floats) -> tuple[Ints, Floats]:
     """The part of the support that each cell's draw is in, and how far into it, from 0 to 1."""
-    # Levels turn into probabilities between those that the law gives to the ends of each cell.
+    # The law is inverted between the probabilities that it gives to the ends of each cell.
     below = np.append(0.0, np.cumsum(support.mass))
-    begin = below[support.first[order]]
-    end = below[support.last[order] + 1]
+    begin = below[support.first_part[order]]
+    end = below[support.last_part[order] + 1]
     reached = begin + level * (end - begin)
     part = np.searchsorted(below, reached, side="right") - 1
     # Rounding must not choose a part that the cell cannot be in.
-    part = np.clip(part, support.first[order], support.last[order])
+    part = np.clip(part, support.first_part[order], support.last_part[order])
     inside = (reached - below[part]) / np.maximum(support.mass[part], SMALLEST_NORMAL)
     return part, np.clip(inside, 0.0, 1.0)
 
 
 def _halfway_to_neighbours(support: Support) -> tuple[Floats, Floats]:
-    """Ends of the room of each part: half the way to its neighbours, or the part without one."""
+    """Lower and upper ends of the room of each value: half the way to the neighbouring parts."""
     before = np.append(-np.inf, support.high[:-1])
     after = np.append(support.low[1:], np.inf)
-    # Only values have room, but a part that is a range may be open at both ends.
+    # The answers for ranges are not used; a range may be open at both ends.
     with np.errstate(invalid="ignore"):
         below = np.where(np.isfinite(before), 0.5 * (support.low + before), support.low)
         above = np.where(np.isfinite(after), 0.5 * (support.low + after), support.low)

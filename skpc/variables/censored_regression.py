@@ -8,7 +8,8 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc._fitting import Rows, Statistics, Stop, learn
-from skpc.variables.truncated import LOG_SQRT_2_PI, truncated_normal
+from skpc.variables.normal_cells import HALF_LOG_2_PI
+from skpc.variables.truncated import truncated_normal
 
 
 def censored_regression(
@@ -18,23 +19,22 @@ def censored_regression(
     weight: Floats,
     ridge: Floats,
 ) -> tuple[Floats, float, float]:
-    """Linear regression of scores of which some are known as ranges.
+    """Linear regression of scores of which some are known as ranges, by EM.
 
-    It is that of Tobin ("Estimation of relationships for limited dependent variables", 1958), by EM
-    with the moments of truncated normals.
+    It is that of Tobin ("Estimation of relationships for limited dependent variables", 1958).
 
     Parameters
     ----------
     design : ndarray of shape (n_rows, n_columns)
         Of full rank, where the ridge is zero.
     scores : ndarray of shape (n_rows,)
-        Those of ranges are where EM begins.
+        EM starts from these values, also where a score is known as a range.
     ranges : (rows, low, high)
-        The rows with ranges, and their ends, some of them infinite.
+        The rows whose scores are known as ranges, and the ends, which may be infinite.
     weight : ndarray of shape (n_rows,)
         Positive.
     ridge : ndarray of shape (n_columns,)
-        In rows.
+        Penalties of the squared coefficients, as numbers of rows.
 
     Returns
     -------
@@ -44,6 +44,7 @@ def censored_regression(
     log_likelihood : float
         In nats.
     """
+    # No deviation around the line is below this part of the one of the scores.
     smallest = 1e-6
     weighted = design * weight[:, np.newaxis]
     gram = weighted.T @ design
@@ -104,7 +105,7 @@ class CensoredNormal(NamedTuple):
         """The E-step: moments of normals within ranges."""
         mean = rows.design @ self.coef
         residual = (rows.scores - mean) / self.sd
-        log_density = -0.5 * residual * residual - math.log(self.sd) - LOG_SQRT_2_PI
+        log_density = -0.5 * residual * residual - math.log(self.sd) - HALF_LOG_2_PI
         square = residual * residual
         place = rows.place
         low = (rows.low - mean[place]) / self.sd

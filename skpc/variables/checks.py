@@ -7,19 +7,19 @@ from scipy.linalg import lapack
 
 from skpc._arrays import Floats, Ints, group_sums, segment
 from skpc.exceptions import StructureError
+from skpc.variables.blocks import blocks_by_scope, split_params
 from skpc.variables.families import BLOCK, FAMILIES, FORMULAS
 from skpc.variables.histogram import Histogram
 from skpc.variables.law import Law
-from skpc.variables.leaf_queries import formula_params
+from skpc.variables.leaf_tables import formula_params
 from skpc.variables.leaves import Leaves, axis_in, states_of_leaves
-from skpc.variables.multivariate import by_scope, split_params
 from skpc.variables.score import ATOMS
 
 #: How far the probabilities of a distribution may be from summing to one.
 TOLERANCE = 1e-6
-#: What rounding may leave between a covariance and its transpose.
+#: Greatest difference between a covariance and its transpose, relative to its entries.
 _UNEVEN = 1e-9
-#: Where scores must not have overflowed: before the numbers themselves do.
+#: Scores of numbers up to this size must not overflow.
 _FAR = 1e300
 
 
@@ -38,18 +38,19 @@ def check_variable(var: int, count: int, axis: Histogram | Law | None) -> None:
             f"the axis of variable {var} does not fit its {count} states: it has {axis.n_states}"
         )
     if isinstance(axis, Histogram):
-        _check_axis(var, axis)
+        _check_histogram(var, axis)
     else:
-        _check_column(var, axis)
+        _check_law(var, axis)
 
 
-def _check_axis(var: int, axis: Histogram) -> None:
-    edges = np.asarray(axis[0], dtype=np.float64)
-    lower = axis[1]
-    upper = axis[2]
+def _check_histogram(var: int, axis: Histogram) -> None:
+    """Refuse edges, tails, states, shares or atoms that make no histogram."""
+    edges = np.asarray(axis.edges, dtype=np.float64)
+    lower = axis.lower_scale
+    upper = axis.upper_scale
     if edges.ndim != 1 or len(edges) < 1 or not np.all(np.isfinite(edges)):
         raise ValueError(f"the axis of variable {var} needs at least one finite edge, got {edges}")
-    # Edges that are far apart may have an infinite width, which is refused below.
+    # The distance of edges may overflow; such a width is refused below.
     with np.errstate(over="ignore"):
         width = np.diff(edges)
     if not np.all((width > 0) & (width < np.inf)):
@@ -80,9 +81,10 @@ def _check_axis(var: int, axis: Histogram) -> None:
         raise ValueError(f"the atoms of variable {var} must lie in their cells, got {points}")
 
 
-def _check_column(var: int, column: Law) -> None:
-    atoms = np.asarray(column.atoms)
-    sizes = [column.step, column.reach, column.smallest_sd, column.gap]
+def _check_law(var: int, law: Law) -> None:
+    """Refuse atoms, sizes or a score that make no law."""
+    atoms = np.asarray(law.atoms)
+    sizes = [law.step, law.reach, law.smallest_sd, law.gap]
     if atoms.ndim != 1 or not np.all(np.isfinite(atoms)) or not np.all(atoms[1:] > atoms[:-1]):
         raise ValueError(f"the atoms of variable {var} must be finite and increase, got {atoms}")
     if not (np.all(np.isfinite(sizes)) and min(sizes) >= 0.0):
@@ -90,9 +92,9 @@ def _check_column(var: int, column: Law) -> None:
             f"variable {var} needs a step, a reach, a smallest sd and a gap of 0 or more, got "
             f"{sizes}"
         )
-    score = column.score
-    # The power is judged alone: bounds, centre and spread are checked by themselves.
-    shape = score._replace(lower=-np.inf, upper=np.inf, centre=0.0, spread=1.0)
+    score = law.score
+    # The power transform by itself must not overflow; the other fields are checked below.
+    power_alone = score._replace(lower=-np.inf, upper=np.inf, centre=0.0, spread=1.0)
     ends = np.clip([score.low, score.high], -_FAR, _FAR)
     finite = np.isfinite([score.centre, score.spread, score.power]).all()
     if not (
@@ -101,7 +103,7 @@ def _check_column(var: int, column: Law) -> None:
         and 0.0 <= score.soft < np.inf
         and -np.inf <= score.lower < score.upper
         and score.low <= score.high
-        and not np.isnan(shape.transform(ends)).any()
+        and not np.isnan(power_alone.transform(ends)).any()
     ):
         raise ValueError(f"the score of variable {var} is not an increasing bijection: {score}")
 
@@ -112,13 +114,13 @@ def axis_in_file(var: int, part: Floats, count: int) -> Histogram | Law | None:
     fits = len(part) >= 14 and len(part) % 5 == 4
     if len(part) and not (len(part) == ATOMS + count - 1 if part[0] == 0.0 else fits):
         raise ValueError(f"the axis of variable {var} does not fit its {count} states")
-    # Cells of states that are no numbers get some, and differ from the file below.
+    # States that are not whole numbers are cast, and differ from the file below.
     with np.errstate(invalid="ignore"):
         axis = axis_in(part)
     check_variable(var, count, axis)
-    # How far what an axis says twice may differ, as logarithms of other versions may.
-    same = 1e-9
-    if axis is not None and not np.allclose(axis.flat, part, same, same, equal_nan=True):
+    # A file holds log densities, too, which other versions may have rounded differently.
+    rounding = 1e-9
+    if axis is not None and not np.allclose(axis.flat, part, rounding, rounding, equal_nan=True):
         raise ValueError(
             f"the axis of variable {var} does not fit its {count} states: the states or "
             f"densities of variable {var} are not those of its cells"
@@ -144,7 +146,7 @@ def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats)
             f"node {node[wrong[0]]} has {size[wrong[0]]} variables, but its family takes one; only "
             "blocks have several"
         )
-    # What has no axis reads as a scale of NaN.
+    # The first number of each axis tells its kind; a variable without an axis has NaN.
     head = np.append(axis, np.nan)[np.where(np.diff(axis_ptr) > 0, axis_ptr[:-1], -1)]
     without_axis = np.where(n_states > 0, "states and no axis", "no states")
     text_with_axis = np.where(head > 0.0, "a histogram axis", "atoms and a score")
@@ -167,7 +169,7 @@ def check_params(leaves: Leaves, param: Floats, n_states: Ints) -> None:
     if len(states.leaf):
         # A log probability above zero is wrong anyway; here it must not overflow.
         total = np.add.reduceat(np.exp(np.minimum(param[states.param], 1.0)), states.begin)
-        # Written so that NaN is wrong, too.
+        # The comparison is turned round so that NaN is refused, too.
         wrong = np.flatnonzero(~(np.abs(total - 1.0) <= TOLERANCE))
         if len(wrong):
             raise ValueError(
@@ -176,7 +178,7 @@ def check_params(leaves: Leaves, param: Floats, n_states: Ints) -> None:
             )
     for _, leaf, params in formula_params(leaves, param):
         check_formula(int(leaves.family[leaf[0]]), params, leaves.node[leaf])
-    for leaf, variables in by_scope(np.flatnonzero(leaves.family == BLOCK), leaves):
+    for leaf, variables in blocks_by_scope(leaves):
         _, mean, covariance = split_params(leaf, variables, leaves, param, n_states)
         check_gaussians(variables.tolist(), mean, covariance)
 
@@ -193,7 +195,7 @@ def check_formula(family: int, params: Any, node: Any = None) -> None:
 
 
 def check_gaussians(variables: list[int], mean: Floats, covariance: Floats) -> None:
-    """Refuse invalid Gaussians of a block; the arrays have one more axis in front."""
+    """Refuse invalid Gaussians of blocks; shapes (n_leaves, d) and (n_leaves, d, d)."""
     finite = np.isfinite(mean).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2))
     if not finite.all():
         raise ValueError(f"the block of variables {variables} needs finite means and covariances")

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._validation import check_weight, kinds_of_cells, missing_cells, objects_of
-from skpc.variables.lattice import weight_without_say
+from skpc.variables.lattice import unusual_weight
 
 if TYPE_CHECKING:
     from skpc.variables.ranks import Ranks
 
-#: How names of dtypes for dates begin, in numpy, pandas and polars.
+#: Beginnings of the names of dtypes for dates and durations, in numpy, pandas and polars.
 _DTYPES = ("datetime64", "timedelta64", "Date", "Duration")
 _UNITS = ("D", "h", "m", "s", "ms", "us", "ns")
 #: The first and the last day of dates (years 1 to 9999), of durations, and of both in nanoseconds
@@ -33,15 +33,15 @@ class Calendar(NamedTuple):
     Parameters
     ----------
     stored : str
-        The dtype of numpy that holds them: "M8[us]" for dates, say, and "m8[ns]" for durations.
+        The dtype of numpy that holds the cells: "M8[us]" for dates, say, "m8[ns]" for durations.
     zone : str or None
         The time zone of dates.
     unit : str
-        One of the numbers, as numpy calls it: the greatest of which all dates are multiples.
+        The unit of the numbers by its name in numpy: the longest that all dates are multiples of.
     day : int
         The day of dates in a month (its last one in shorter months) where the unit is "M", else 0.
     origin : int
-        What the number zero stands for, in units since the start of 1970; 0 for durations.
+        The date of the number zero, in units since the start of 1970; 0 for durations.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Calendar(NamedTuple):
 
     @classmethod
     def fit(cls, values: Any, weight: Any, where: str) -> Calendar | None:
-        """Learn the unit and the origin; a few unusual rows have no say in the unit.
+        """Learn the unit and the origin; a few unusual rows do not decide about the unit.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class Calendar(NamedTuple):
         weight : array-like of shape (n_rows,) or None
             Not negative; None gives every row the weight one.
         where : str
-            What errors call the values.
+            Name of the values in errors.
 
         Returns
         -------
@@ -94,20 +94,20 @@ class Calendar(NamedTuple):
         calendars = [plain._replace(unit=unit) for unit in _UNITS]
         # Durations have no months.
         months = moments.astype("M8[M]") if plain.stored[0] == "M" else moments[:0]
-        # The dates of fewer different months may be the same days of these by chance.
+        # In fewer different months, dates may be on the same day by chance.
         fewest_months = 3
         if len(np.unique(months)) >= fewest_months:
             day = 1 + int(np.median((moments.astype("M8[D]") - months).astype(np.int64)))
             # Last days of months come before the median day: shorter months would hide them.
-            calendars[:0] = [plain._replace(unit="M", day=each) for each in (31, day)]
-        unusual = weight_without_say(float(weight.sum()))
-        # Units go from long to short, so that the longest of those that fit is taken.
+            calendars[:0] = [plain._replace(unit="M", day=month_day) for month_day in (31, day)]
+        unusual = unusual_weight(float(weight.sum()))
+        # Units go from long to short: the first that fits is the longest.
         for calendar in calendars:
-            off = calendar._starts(calendar._counts(moments)) != moments
-            if weight[off].sum() <= unusual:
+            is_off = calendar._starts(calendar._counts(moments)) != moments
+            if weight[is_off].sum() <= unusual:
                 break
         if plain.stored[0] == "M" and len(moments):
-            # Draws do not cross zero, which is no end of dates: it is put into their middle.
+            # Columns of one sign end at zero, but dates do not: zero is put into their middle.
             extremes = np.array([moments.min(), moments.max()])
             ends = calendar._counts(extremes)
             calendar = calendar._replace(origin=int((ends // 2).sum()))
@@ -131,7 +131,7 @@ class Calendar(NamedTuple):
                 what_was_found = f"found {cell!r}. See pandas.to_datetime and pandas.to_timedelta."
                 raise TypeError(f"{where} must hold {self.kind}{zone} as in fit; {what_was_found}")
             return np.full(cells.shape, np.nan)
-        # In days, the range is checked before anything can overflow.
+        # The range is checked in days, which cannot overflow.
         day = moments.astype(self._dtype("D")).astype(np.int64)
         outside = moments[~np.isnat(moments) & (day != np.clip(day, *self._days))]
         if len(outside):
@@ -142,13 +142,13 @@ class Calendar(NamedTuple):
             )
         count = self._counts(moments)
         start = self._starts(count)
-        # A fraction is one of its own unit, as months differ in length.
+        # Months differ in length: a fraction is a part of its own month.
         part = (moments - start) / (self._starts(count + 1) - start)
         return count - self.origin + part
 
     def dates(self, numbers: Floats) -> NDArray[Any]:
         """The nearest dates or durations, as numpy holds them in local time; NaT for NaN."""
-        # Numbers of units that are added to the origin without an overflow.
+        # Numbers up to this size can be added to the origin without an overflow.
         large = 4e18
         # The last unit of the last day is the one before the day that follows.
         days = np.array(self._days, self._dtype("D")) + np.array([0, 1])
@@ -170,13 +170,13 @@ class Calendar(NamedTuple):
             is_name = offset[:1] not in {"+", "-"}
             zone = ZoneInfo(self.zone) if is_name else datetime.strptime(offset, "%z").tzinfo
             for place, cell in np.ndenumerate(cells):
-                # An hour that a clock leaves out is the one after it.
+                # An hour that does not exist, as clocks skip it, becomes the hour after it.
                 cells[place] = cell and cell.replace(tzinfo=zone).astimezone(UTC).astimezone(zone)
         return cells
 
     def lengths(self, numbers: Floats) -> NDArray[Any]:
-        """Durations of so many units; a month lasts 30.44 days."""
-        # In months this is 400 years, after which the calendar repeats itself.
+        """Durations of these numbers of units; a month lasts 30.44 days on average."""
+        # 4800 months are 400 years, after which the calendar repeats itself.
         length_of_4800 = np.diff(self._starts(np.array([0, 4800]))) / np.timedelta64(1, "us")
         return np.asarray(numbers * (length_of_4800 / 4800)).astype("m8[us]")
 
@@ -191,18 +191,20 @@ class Calendar(NamedTuple):
 
     @property
     def _days(self) -> tuple[int, int]:
+        """The first and the last day that the column can hold, from the start of 1970."""
         return _DAYS["ns" if "[ns]" in self.stored else self.stored[:2]]
 
     def _dtype(self, unit: str) -> str:
+        """The dtype of such dates or durations with another unit."""
         return f"{self.stored[:2]}[{unit}]"
 
     def _starts(self, count: Ints) -> NDArray[Any]:
-        """The dates that are so many units from the start of 1970."""
+        """The dates at these numbers of units from the start of 1970."""
         start = count.astype(self._dtype(self.unit))
         if not self.day:
             return start
         one_day = np.timedelta64(1, "D")
-        # In a month that is too short, its last day takes the place of the day.
+        # A month that is too short has its last day instead.
         last_day = (count + 1).astype(start.dtype).astype("M8[D]") - one_day
         day = start.astype("M8[D]") + (self.day - 1) * one_day
         return np.minimum(day, last_day)
@@ -210,7 +212,7 @@ class Calendar(NamedTuple):
     def _counts(self, moments: NDArray[Any]) -> Ints:
         """Whole units from the start of 1970 up to each date."""
         count = moments.astype(self._dtype(self.unit)).astype(np.int64)
-        # Where the day of a month is still to come, the count is one less.
+        # Before the day of its month, a date still counts to the month before.
         return count - (moments < self._starts(count))
 
 
@@ -235,9 +237,9 @@ def read_dates(values: Any, where: str) -> tuple[NDArray[Any], str | None] | Non
     Parameters
     ----------
     values : Series, array or list
-        Of a dtype for dates, or of dates of Python, pandas and numpy.
+        Its dtype is one for dates, or its cells are dates of Python, pandas or numpy.
     where : str
-        What errors call them.
+        Name of the values in errors.
 
     Returns
     -------

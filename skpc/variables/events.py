@@ -1,4 +1,4 @@
-"""Events: what is said of the cells of encoded rows, beside their values: ranges and sets."""
+"""Events: statements about the cells of encoded rows, which may be values, ranges or sets."""
 
 from typing import Any, NamedTuple, Self
 
@@ -71,9 +71,9 @@ class Events(NamedTuple):
         is_other = (key[1:] != key[:-1]) | (low[1:] != low[:-1]) | (high[1:] != high[:-1])
         is_new = np.append(True, is_other)[: len(key)]
         cell = rows.ravel()[key]
-        # What a known cell fulfils says nothing more, and what it contradicts is impossible.
+        # Intervals of a known cell are dropped if one of them holds its value.
         is_kept = is_new & ~np.isin(key, key[(low < cell) & (cell <= high)])
-        # The intervals left of a known cell contradict it, and become empty.
+        # The other intervals of a known cell contradict it, and become empty.
         high = np.where(np.isnan(cell), np.maximum(low, high), low)
         key = key[is_kept]
         low = low[is_kept]
@@ -93,38 +93,40 @@ class Events(NamedTuple):
         return stated
 
     def take(self, index: Ints) -> Self:
-        """Some of the events, in this order."""
+        """The events at these places."""
         size = np.diff(self.ptr)[index]
         places = ranges(self.ptr[index], size)
-        ends = self.low[places], self.high[places]
-        return type(self)(self.rows[index], offsets(size), self.column[places], *ends)
+        low = self.low[places]
+        high = self.high[places]
+        return type(self)(self.rows[index], offsets(size), self.column[places], low, high)
 
     def only(self, is_known: Bools) -> Self:
-        """The same events without the statements about cells that are not marked.
+        """The same events with statements about the marked cells alone.
 
-        ``is_known`` has the shape of the rows, or one that fits it.
+        ``is_known`` has the shape of the rows, or is broadcast to it.
         """
         is_known = np.broadcast_to(is_known, self.rows.shape)
         event = self.event
         rows = np.where(is_known, self.rows, np.nan)
         is_kept = is_known[event, self.column]
-        ends = self.low[is_kept], self.high[is_kept]
-        column = self.column[is_kept]
-        return self.from_intervals(rows, event[is_kept], column, *ends)
+        low = self.low[is_kept]
+        high = self.high[is_kept]
+        return self.from_intervals(rows, event[is_kept], self.column[is_kept], low, high)
 
     def with_columns(self, order: Ints) -> Self:
-        """The same events about columns in another order, which their numbers say."""
+        """The same events with the columns in another order, given by their numbers."""
+        # The inverse of the order says where each column goes.
         column = np.argsort(order)[self.column]
         return self.from_intervals(self.rows[:, order], self.event, column, self.low, self.high)
 
     def padded(self) -> tuple[Floats, Floats]:
-        """Ends of intervals of events about one column, shape (n_events, most intervals).
+        """Ends of the intervals of events about one column, shape (n_events, most intervals).
 
-        Some are empty; the line is the interval of an event without any.
+        An event with fewer intervals is filled up with empty ones; one without any gets the line.
         """
         count = np.diff(self.ptr)
-        place = (self.event, within(np.diff(self.ptr)))
-        # Lines are filled up with empty intervals, from zero to zero.
+        place = (self.event, within(count))
+        # An interval from zero to zero is empty.
         low, high = np.zeros((2, len(count), count.max(initial=1)))
         low[count == 0, 0] = -np.inf
         high[count == 0, 0] = np.inf
@@ -133,14 +135,14 @@ class Events(NamedTuple):
         return low, high
 
     def joined(self, other: Self) -> Self:
-        """Each event and the one of another list, at once; of a cell that both know, this one."""
+        """The conjunction of each event with that of another list; this value of a cell counts."""
         n_features = self.rows.shape[1]
         key_of_self = self.event * n_features + self.column
         key_of_other = other.event * n_features + other.column
         # Intervals are ordered by their keys, so that those of a cell stand together.
         first_match = np.searchsorted(key_of_self, key_of_other)
         last = np.searchsorted(key_of_self, key_of_other, side="right")
-        # All pairs of alternatives of a column that both lists have statements about.
+        # All pairs of alternatives for a cell that both lists have intervals of.
         matches = ranges(first_match, last - first_match)
         matched = owners(last - first_match)
         alone = ~np.isin(key_of_self, key_of_other)
@@ -155,7 +157,7 @@ class Events(NamedTuple):
         return self.from_intervals(rows, key // n_features, key % n_features, low, high)
 
     def hold(self, rows: Floats) -> Bools:
-        """Which cells of some rows, one for each event, are as these say; shape of ``rows``."""
+        """Which cells of rows, one for each event, fulfil it; shape of ``rows``."""
         place = (self.event, self.column)
         holds = np.ones(rows.shape, dtype=bool)
         # The intervals of a cell are alternatives, so that one of them is enough.
@@ -175,5 +177,5 @@ def stated_cells(rows: Any) -> Bools:
 
 
 def taken(rows: Any, index: Any) -> Any:
-    """Some encoded rows, or events."""
+    """The encoded rows, or events, at these places."""
     return rows.take(index) if isinstance(rows, Events) else rows[index]

@@ -1,4 +1,4 @@
-"""Leaf families: which there are, and what kernels need of a leaf.
+"""Leaf families: their registry, and the kernels that choose between them.
 
 Whoever adds a family writes its file (as ``poisson.py``), adds it to the registry and to the
 choices between families here, and adds a method to :class:`skpc.circuit.CircuitBuilder`. A file
@@ -21,8 +21,9 @@ from skpc._random import Streams, draw_index, uniform
 from skpc.variables import gaussian, poisson
 from skpc.variables.histogram import state_and_log_density
 from skpc.variables.leaves import Cells, Column, Leaf, add_states, state_line
+from skpc.variables.reading import read_scored
 
-#: Numbers of the families, which files have too. A block has several variables, all others one.
+#: Numbers of the families, also in files. A block has several variables, all others have one.
 CATEGORICAL = 0
 GAUSSIAN = 1
 HISTOGRAM = 2
@@ -58,7 +59,7 @@ def leaf_values(
 ) -> None:
     """Write the values of a leaf on a batch of n rows into a line; their logs from a log table.
 
-    A leaf of several variables reads its log density, which is computed before.
+    The log density of a block was computed before, and is read.
     """
     if leaf.family == CATEGORICAL or leaf.family == HISTOGRAM:
         # These tables are logs or not, as the caller wants them.
@@ -98,7 +99,7 @@ def cell_value(leaf: Leaf, table: Floats, cells: Cells, r: int, in_logs: bool) -
         value = cells.values[leaf.line, r]
     else:
         # These tables are logs or not, as the caller wants them.
-        return table[leaf.first + cells.codes[leaf.line, r]]
+        return table[leaf.first_entry + cells.codes[leaf.line, r]]
     return value if in_logs else fast_exp(value)
 
 
@@ -108,13 +109,13 @@ def add_statistics(
 ) -> None:
     """Add the sufficient statistics of a leaf, weighted by a line of flows; its table has logs."""
     if leaf.family == BLOCK:
-        # What the flows add up to needs whole rows: it is made of the line behind this one later.
+        # The statistics of a block need whole rows: its flows are kept, and added up later.
         for r in range(n):
             cells.values[leaf.line + 1, r] += lines[flow, r]
     elif leaf.family == CATEGORICAL or leaf.family == HISTOGRAM:
         add_states(leaf, cells, n, lines, flow, statistic)
     else:
-        # Those of counts are the same, around the rate.
+        # Counts have the same statistics, around their rate.
         gaussian.add_gaussian(leaf, table, cells, n, lines, flow, statistic)
 
 
@@ -125,14 +126,14 @@ def draw(
     """Draw a value from a leaf of a variable, with random stream ``j``.
 
     Also returned is whether it is a score or the state of a histogram, which stand for values of
-    the variable: see :func:`skpc.variables.leaf_queries.values_of_draws`.
+    the variable: see :func:`skpc.variables.leaf_forms.values_of_draws`.
     """
     if leaf.family == GAUSSIAN or leaf.family == SCORED:
-        return gaussian.draw_gaussian(leaf, table, axis, column.first, streams, j)
+        return gaussian.draw_gaussian(leaf, table, axis, column.axis_begin, streams, j)
     if leaf.family == POISSON:
-        return poisson.draw_poisson(table[leaf.first + 1], streams, j), False
+        return poisson.draw_poisson(table[leaf.first_entry + 1], streams, j), False
     # The tables of leaves that have only states are in the linear domain here.
-    state = draw_index(table, leaf.first, leaf.n_states, uniform(streams, j))
+    state = draw_index(table, leaf.first_entry, leaf.n_states, uniform(streams, j))
     return float(state), leaf.family == HISTOGRAM
 
 
@@ -143,8 +144,8 @@ def read_state(column: Column, axis: Floats, x: float) -> tuple[int, float]:
     # NaN fails the comparison too.
     if not abs(x) < np.inf:
         return -1, 0.0
-    if column.last > column.first:
-        return state_and_log_density(axis, column.first, column.last, x)
+    if column.axis_end > column.axis_begin:
+        return state_and_log_density(axis, column.axis_begin, column.axis_end, x)
     # A category: the comparison comes before the cast, which is undefined for large numbers.
     if not (x >= 0 and x < column.n_states):
         return -1, 0.0
@@ -158,7 +159,7 @@ def read_cell(column: Column, axis: Floats, x: float) -> tuple[int, float, float
     if not abs(x) < np.inf:
         return -1, x, 0.0
     if column.family == SCORED:
-        return gaussian.read_scored(column, axis, x)
+        return read_scored(column, axis, x)
     if column.n_states > 0:
         state, density = read_state(column, axis, x)
         return state, x, density

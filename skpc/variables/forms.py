@@ -1,9 +1,9 @@
-"""Forms of univariate distributions: points, normals, bins, scored normals, scale mixtures.
+"""Forms of univariate distributions: points, normals, bins, and numbers with atoms and scores.
 
-A form holds a few parts that all of its distributions share, and for each distribution the
+A form holds n distributions at once: a few parts that they share, and for each distribution the
 probabilities of the parts. Anything that is linear in a distribution (a mean, a distribution
-function, the expectation of a kernel) is computed once for each part and then averaged. A form
-says its moments around one number, its distribution function and its density; all else follows.
+function, the expectation of a kernel) is computed once for each part and then averaged. A new form
+needs moments, distribution function and density; all else follows from these.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from scipy.special import logsumexp, ndtr
 
 from skpc._arrays import Floats, Ints, divisors, group_sums, log_or_inf, picked
 from skpc.variables.histogram import Histogram, HistogramTable
-from skpc.variables.law import Law
+from skpc.variables.law import SQRT_2_PI, Law
 from skpc.variables.truncated import truncated_nodes
 
-#: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
+#: Least probability of a part, so that each distribution has a mean and quantiles.
 _TINY = 1e-300
 #: Parts less probable than this add nothing to a mean.
 NOTHING = 1e-12
-_SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
 
 class Form(ABC):
@@ -56,7 +55,7 @@ class Form(ABC):
 
     @abstractmethod
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
-        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
+        """What each distribution's own interval ``low < x <= high`` adds to its :meth:`moments`."""
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``.
@@ -66,11 +65,8 @@ class Form(ABC):
         raise NotImplementedError(type(self).__name__)
 
     def log_between(self, low: Floats, high: Floats) -> Floats:
-        """Log of :meth:`between`, in nats.
-
-        Where probabilities are tiny, normals need one part for each distribution.
-        """
-        # Smaller probabilities have lost digits: the logs of those of normals are found anew.
+        """Log of :meth:`between` (nats), which keeps its digits if distributions have one part."""
+        # Smaller probabilities have lost digits, so that their logs are computed another way.
         least = 1e-290
         prob = self.between(low, high)
         log_prob = log_or_inf(prob)
@@ -80,7 +76,7 @@ class Form(ABC):
         return log_prob
 
     def log_far_between(self, low: Floats, high: Floats) -> Floats:
-        """The same for intervals of tiny probabilities."""
+        """:meth:`log_between` for intervals of tiny probabilities."""
         return log_or_inf(self.between(low, high))
 
     def total(self) -> Floats:
@@ -88,14 +84,15 @@ class Form(ABC):
         return self.prob.sum(axis=1)
 
     def averages(self, values: Floats) -> Floats:
-        """Averages of values of the parts, one or several for each, under each distribution."""
+        """Averages under each distribution of values of the parts, shape (n_parts, ...)."""
         return self.prob @ values
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
-        """Most probable values of distributions of one part, and what these add to a maximum.
+        """Most probable value of each distribution, and its log probability or log density (nats).
 
-        That is a log probability for states and atoms, because the unit of the column would
-        decide otherwise, and else the log density less the ``highest`` one of the column (nats).
+        States and atoms compete by their probabilities: between densities, the unit of the column
+        would decide. A log density is relative to the ``highest`` one of the column. Normals need
+        one part for each distribution.
         """
         raise NotImplementedError(type(self).__name__)
 
@@ -108,14 +105,14 @@ class Form(ABC):
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
         origin = float(np.mean(centre)) if len(centre) else 0.0
-        (mean, square) = self.moments(origin)
+        mean, square = self.moments(origin)
         shift = centre - origin
         return square - 2.0 * shift * mean + shift**2 * self.total()
 
     def quantiles(self, level: float | Floats) -> Floats:
-        """The number below which each distribution has ``level`` of its mass, or its own."""
-        wanted = level * self.total()
-        return bisected(lambda x: self.below(x) >= wanted, len(wanted))
+        """Quantiles of all distributions at a level, or of each one at its own level."""
+        mass = level * self.total()
+        return bisected(lambda x: self.below(x) >= mass, len(mass))
 
     def scaled(self, weight: Floats) -> Any:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
@@ -167,7 +164,7 @@ class Points(Form):
 
     def below(self, x: Floats, low: Any = -math.inf) -> Floats:
         """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
-        return self._held(np.atleast_1d(low), x).sum(axis=1)
+        return self._prob_within(np.atleast_1d(low), x).sum(axis=1)
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
@@ -176,15 +173,15 @@ class Points(Form):
         return self.averages(is_within.astype(np.float64))
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
-        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
-        held = self._held(low, high)
+        """What each distribution's own interval ``low < x <= high`` adds to its moments."""
+        prob = self._prob_within(low, high)
         offset = self.value - centre
-        return held @ offset, held @ offset**2
+        return prob @ offset, prob @ offset**2
 
-    def _held(self, low: Floats, high: Floats) -> Floats:
+    def _prob_within(self, low: Floats, high: Floats) -> Floats:
         """Probabilities of the numbers in an interval of each distribution, zero elsewhere."""
-        is_held = (low[:, np.newaxis] < self.value) & (self.value <= high[:, np.newaxis])
-        return self.prob * is_held
+        is_within = (low[:, np.newaxis] < self.value) & (self.value <= high[:, np.newaxis])
+        return self.prob * is_within
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The first of the most probable numbers, and its log probability."""
@@ -227,16 +224,16 @@ class Normals(Form):
     def rows(self) -> Floats:
         """Probabilities of the parts under each distribution, shape (n, n_parts)."""
         prob = np.asarray(self.prob)
-        # Without a second dimension each part is a distribution by itself.
         return prob if prob.ndim == 2 else np.diag(np.broadcast_to(prob, self.mean.shape))
 
     def averages(self, values: Floats) -> Floats:
-        """Averages of values of the parts, one or several for each, under each distribution."""
+        """Averages under each distribution of values of the parts, shape (n_parts, ...)."""
+        # Without probabilities for each distribution, each part is a distribution by itself.
         if np.ndim(self.prob) < 2:
             return (self.prob * values.T).T
-        # Shared parts make a product of matrices; a distribution with parts of its own has a sum.
-        of_all = self.mean.ndim == 1
-        return self.prob @ values if of_all else (self.prob * values).sum(axis=1)
+        # All distributions may share the parts, or each may have its own.
+        are_shared = self.mean.ndim == 1
+        return self.prob @ values if are_shared else (self.prob * values).sum(axis=1)
 
     @property
     def centre(self) -> float:
@@ -258,7 +255,7 @@ class Normals(Form):
         """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
         ends = np.reshape(low, (-1, 1)), x[:, np.newaxis]
         begin, end = ((side - self.mean) / self.sd for side in ends)
-        # Quantiles ask often, and mostly without a lower end, which takes half the work.
+        # Quantiles ask often, and without a lower end half of the work is saved.
         if np.isneginf(low).all():
             return (self.rows * ndtr(end)).sum(axis=1)
         return (self.rows * normal_between(begin, end)).sum(axis=1)
@@ -279,32 +276,34 @@ class Normals(Form):
     def moments_between(
         self, low: Floats, high: Floats, centre: float, inverse: Any = None
     ) -> tuple[Floats, Floats]:
-        """The parts of both moments that come from an interval ``low < x <= high`` of its own.
+        """What each distribution's own interval ``low < x <= high`` adds to its moments.
 
-        With ``inverse``, they are those of the values that have these scores.
+        With ``inverse``, the distributions are of scores, and the moments are of the values
+        ``inverse(score)``.
         """
         sd = np.where(self.sd > 0.0, self.sd, 1.0)
         begin, end = ((side[:, np.newaxis] - self.mean) / sd for side in (low, high))
-        held = self.rows * normal_between(begin, end)
+        mass = self.rows * normal_between(begin, end)
         # Parts that hardly matter between the ends are not worth a quadrature.
-        row, part = np.nonzero(held > NOTHING * held.sum(axis=1, keepdims=True))
+        row, part = np.nonzero(mass > NOTHING * mass.sum(axis=1, keepdims=True))
         _, nearest, steps, shares = truncated_nodes(begin[row, part], end[row, part])
-        mean, sd = (np.broadcast_to(one, held.shape)[row, part] for one in (self.mean, sd))
+        mean, sd = (np.broadcast_to(array, mass.shape)[row, part] for array in (self.mean, sd))
+        # (n_nodes, n_pairs): nodes of each pair of a distribution and a part of it.
         values = mean + sd * (nearest + steps)
         offset = (values if inverse is None else inverse(values)) - centre
-        weight = shares * held[row, part]
-        first = group_sums(row, (weight * offset).sum(axis=0), len(held))
-        second = group_sums(row, (weight * offset**2).sum(axis=0), len(held))
-        return first, second
+        weight = shares * mass[row, part]
+        mean_part = group_sums(row, (weight * offset).sum(axis=0), len(mass))
+        square_part = group_sums(row, (weight * offset**2).sum(axis=0), len(mass))
+        return mean_part, square_part
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The mean of each part, and its log density less the highest one of the column."""
-        return self.mean, -np.log(_SQRT_2_PI * self.sd) - highest
+        return self.mean, -np.log(SQRT_2_PI * self.sd) - highest
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
         u = (x[:, np.newaxis] - self.mean) / self.sd
-        log_prob = log_or_inf(self.rows / (_SQRT_2_PI * self.sd))
+        log_prob = log_or_inf(self.rows / (SQRT_2_PI * self.sd))
         return logsumexp(log_prob - 0.5 * u * u, axis=1)
 
     def total(self) -> Floats:
@@ -313,6 +312,7 @@ class Normals(Form):
 
     def mixed(self, prob: Floats) -> Normals:
         """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
+        # A distribution that is a single part takes its weight times its own probability.
         mixed = prob * self.prob if np.ndim(self.prob) < 2 else prob @ self.prob
         return replace(self, prob=mixed)
 
@@ -361,38 +361,38 @@ class Bins(Form):
         return self.averages(self.axis.shares_between(low, high).T)
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
-        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
-        parts = self.axis.moments_between(low, high, centre)
-        first, second = ((self.prob * of_state).sum(axis=1) for of_state in parts)
-        return first, second
+        """What each distribution's own interval ``low < x <= high`` adds to its moments."""
+        # (n, n_states) each: the intervals differ, so that states are averaged row by row.
+        moments = self.axis.moments_between(low, high, centre)
+        mean_part, square_part = ((self.prob * moment).sum(axis=1) for moment in moments)
+        return mean_part, square_part
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
-        """Most probable values, and what their states are worth (``Histogram.log_peaks``)."""
+        """Most probable values: those of the states that ``Histogram.log_peaks`` prefers."""
         density = log_or_inf(self.prob) + self.axis.log_peaks()
         return self.axis.modes()[density.argmax(axis=1)], density.max(axis=1)
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``; see :class:`Histogram`."""
-        of_state = log_or_inf(picked(self.prob, self.axis.states_of(x)))
-        return of_state + HistogramTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
+        log_prob = log_or_inf(picked(self.prob, self.axis.states_of(x)))
+        return log_prob + HistogramTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
 
     def without_atoms(self) -> Bins:
         """The part without atoms, with its probability."""
         state = self.axis.states
         is_interval = np.isnan(self.axis.points)
         share = np.where(is_interval, self.axis.shares, 0.0)
-        # What the atoms leave of each state.
-        left = group_sums(state, share)
-        if not left.any():
-            # Tiny and not zero, so that each distribution has a mean and quantiles.
+        # (n_states,): the share of each state that is in its intervals.
+        interval_share = group_sums(state, share)
+        if not interval_share.any():
             return Bins(self.axis, np.full(self.prob.shape, _TINY))
-        axis = self.axis._replace(state=state, share=share / divisors(left)[state])
-        return Bins(axis, np.where(left > 0.0, self.prob * left + _TINY, 0.0))
+        axis = self.axis._replace(state=state, share=share / divisors(interval_share)[state])
+        return Bins(axis, np.where(interval_share > 0.0, self.prob * interval_share + _TINY, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredNormals(Form):
-    """Distributions of numbers: atoms, and scores that are mixtures of normal ones for the others.
+    """Distributions of numbers: atoms, and all other values by mixtures of normals of their scores.
 
     Parameters
     ----------
@@ -438,11 +438,12 @@ class ScoredNormals(Form):
         mean = self.rest.mean
         sd = self.rest.sd
         # Parts that a distribution hardly has are not worth a quadrature.
-        some = np.ones(mean.shape, bool) if mean.ndim == 1 else self.rest.rows > NOTHING
-        parts = np.zeros((2, *mean.shape))
-        parts[:, some] = self.column.moments(mean[some], sd[some], centre)
-        first, second = self._atoms.moments(centre)
-        return first + self.rest.averages(parts[0]), second + self.rest.averages(parts[1])
+        is_likely = np.ones(mean.shape, bool) if mean.ndim == 1 else self.rest.rows > NOTHING
+        moments = np.zeros((2, *mean.shape))
+        moments[:, is_likely] = self.column.moments(mean[is_likely], sd[is_likely], centre)
+        atom_mean, atom_square = self._atoms.moments(centre)
+        mean_of_rest, square_of_rest = (self.rest.averages(moment) for moment in moments)
+        return atom_mean + mean_of_rest, atom_square + square_of_rest
 
     def below(self, x: Floats, low: Any = -math.inf) -> Floats:
         """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
@@ -450,30 +451,27 @@ class ScoredNormals(Form):
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
-        of_atoms = self._atoms.between(low, high)
-        return of_atoms + self.rest.between(*self.column.end_scores(low, high))
+        prob_of_rest = self.rest.between(*self.column.end_scores(low, high))
+        return self._atoms.between(low, high) + prob_of_rest
 
     def log_far_between(self, low: Floats, high: Floats) -> Floats:
         """Log probability (nats) of each interval under each part, (n_parts, n_intervals)."""
-        of_atoms = log_or_inf(self._atoms.between(low, high))
-        rest = self.rest.log_far_between(*self.column.end_scores(low, high))
-        return np.logaddexp(of_atoms, rest)
+        log_prob_of_rest = self.rest.log_far_between(*self.column.end_scores(low, high))
+        return np.logaddexp(log_or_inf(self._atoms.between(low, high)), log_prob_of_rest)
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
-        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
-        atoms = self._atoms.moments_between(low, high, centre)
+        """What each distribution's own interval ``low < x <= high`` adds to its moments."""
+        atom_parts = self._atoms.moments_between(low, high, centre)
         low, high = self.column.end_scores(low, high)
-        rest = self.rest.moments_between(low, high, centre, self.column.inverse)
-        return atoms[0] + rest[0], atoms[1] + rest[1]
+        parts_of_rest = self.rest.moments_between(low, high, centre, self.column.inverse)
+        return atom_parts[0] + parts_of_rest[0], atom_parts[1] + parts_of_rest[1]
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
-        """Most probable values, by :meth:`Law.modes`, and what they are worth."""
+        """Most probable values, by :meth:`Law.modes`; without atoms, by their density."""
         states = np.column_stack([self.atom_prob, self.rest.prob])
         has_atoms = len(self.column.atoms) > 0
-        of_rest = self.rest.modes(highest)[1]
-        # With atoms, states compete by their probabilities; without any, the density counts.
-        value = log_or_inf(states.max(axis=1)) if has_atoms else of_rest
-        return self.column.modes(states, self.rest.mean), value
+        peaks = log_or_inf(states.max(axis=1)) if has_atoms else self.rest.modes(highest)[1]
+        return self.column.modes(states, self.rest.mean), peaks
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``.
@@ -483,14 +481,13 @@ class ScoredNormals(Form):
         state, score = self.column.scores(x)
         is_atom = state < len(self.column.atoms)
         # Values that are no atoms have the last state, here a column of zeros.
-        none = np.zeros((len(self.atom_prob), 1))
-        padded = np.hstack([self.atom_prob, none])
-        of_atoms = log_or_inf(picked(padded, state))
+        prob = np.pad(self.atom_prob, ((0, 0), (0, 1)))
+        log_atom_density = log_or_inf(picked(prob, state))
         # On a lattice an atom fills its cell, which is one step wide.
         if self.column.step > 0.0:
-            of_atoms -= math.log(self.column.step)
-        of_rest = self.rest.log_density(np.where(is_atom, 0.0, score))
-        return np.where(is_atom, of_atoms, of_rest + self.column.log_slope(x))
+            log_atom_density -= math.log(self.column.step)
+        log_score_density = self.rest.log_density(np.where(is_atom, 0.0, score))
+        return np.where(is_atom, log_atom_density, log_score_density + self.column.log_slope(x))
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
@@ -511,15 +508,16 @@ class ScoredNormals(Form):
         return ScoredNormals(column, self.atom_prob[:, :0], replace(rest, prob=rest.rows + _TINY))
 
     def in_scores(self) -> Normals:
-        """The same distributions on the scale of the score, atoms as known numbers."""
+        """The distributions of the scores; an atom is a normal part without spread."""
         atoms = self.column.transform(self.column.atoms)
         prob = np.hstack([self.atom_prob, self.rest.rows])
         sd = np.append(np.zeros(len(atoms)), self.rest.sd)
         return Normals(np.append(atoms, self.rest.mean), sd, prob)
 
     def given(self, place: Ints, mean: Floats, sd: Floats) -> ScoredNormals:
-        """The same with other scores of some parts under each distribution, (n_parts, n)."""
+        """The same distributions with other moments of the parts at these places, (n_places, n)."""
         n = len(self.atom_prob)
+        # Each distribution gets parts of its own.
         means, sds = (np.tile(part, (n, 1)) for part in (self.rest.mean, self.rest.sd))
         means[:, place] = mean.T
         sds[:, place] = sd.T
@@ -539,49 +537,50 @@ def likely_parts(form: Form) -> Form:
         return form
     prob = form.rest.rows
     # Arrays are rectangular: each keeps as many parts as the one with the most likely parts.
-    n_positive = (prob > NOTHING).sum(axis=1)
-    n_kept = max(int(n_positive.max(initial=0)), 1)
-    kept = np.argpartition(-prob, n_kept - 1, axis=1)[:, :n_kept]
-    parts = (form.rest.mean, form.rest.sd, prob)
-    rest = Normals(*(np.take_along_axis(part, kept, axis=1) for part in parts))
-    return replace(form, rest=rest)
+    n_likely = (prob > NOTHING).sum(axis=1)
+    n_parts = max(int(n_likely.max(initial=0)), 1)
+    likely = np.argpartition(-prob, n_parts - 1, axis=1)[:, :n_parts]
+    fields = (form.rest.mean, form.rest.sd, prob)
+    normals = Normals(*(np.take_along_axis(field, likely, axis=1) for field in fields))
+    return replace(form, rest=normals)
 
 
 def stacked(forms: Sequence[Any]) -> Any:
     """Distributions of the same column for several lists of rows, one after the other."""
-    first = forms[0]
-    if isinstance(first, ScoredNormals):
+    reference = forms[0]
+    if isinstance(reference, ScoredNormals):
         atom_prob = np.concatenate([form.atom_prob for form in forms])
-        return ScoredNormals(first.column, atom_prob, stacked([form.rest for form in forms]))
-    if not isinstance(first, Normals) or first.mean.ndim == 1:
-        return replace(first, prob=np.concatenate([form.prob for form in forms]))
-    most = max(form.mean.shape[1] for form in forms)
-    # Parts that a distribution has not are standard normal ones of probability zero.
+        return ScoredNormals(reference.column, atom_prob, stacked([form.rest for form in forms]))
+    # Forms of the same column share their parts, unless each distribution has its own.
+    if not isinstance(reference, Normals) or reference.mean.ndim == 1:
+        return replace(reference, prob=np.concatenate([form.prob for form in forms]))
+    n_parts = max(form.mean.shape[1] for form in forms)
+    # A distribution with fewer parts gets standard normal ones of probability zero.
     padded = [
-        np.pad(part, ((0, 0), (0, most - part.shape[1])), constant_values=fill)
+        np.pad(array, ((0, 0), (0, n_parts - array.shape[1])), constant_values=fill)
         for form in forms
-        for part, fill in ((form.mean, 0.0), (form.sd, 1.0), (form.prob, 0.0))
+        for array, fill in ((form.mean, 0.0), (form.sd, 1.0), (form.prob, 0.0))
     ]
     return Normals(*(np.concatenate(padded[field::3]) for field in range(3)))
 
 
 def bisected(reached: Callable[[Floats], Any], n: int) -> Floats:
-    """The least of all floats at which each of n conditions holds that then stays true."""
-    # As whole numbers, the bits of floats have the order of the floats: 64 halvings are enough,
-    # wherever the number is.
-    low, high = (_turned(np.full(n, end).view(np.int64)) for end in (-np.inf, np.inf))
+    """The least float at which each of n monotone conditions holds; ``reached`` tests n floats."""
+    # The floats are ordered as their bits are, read as whole numbers: 64 halvings are enough,
+    # however large or small the answer is.
+    low, high = (_ordered_bits(np.full(n, end).view(np.int64)) for end in (-np.inf, np.inf))
     for _ in range(64):
         # The mean of two integers, without a sum that overflows.
         middle = (low & high) + ((low ^ high) >> 1)
         with np.errstate(over="ignore", invalid="ignore"):
-            holds = reached(_turned(middle).view(np.float64))
+            holds = reached(_ordered_bits(middle).view(np.float64))
         high = np.where(holds, middle, high)
         low = np.where(holds, low, middle)
     # Adding zero turns -0.0 into 0.0.
-    return _turned(high).view(np.float64) + 0.0
+    return _ordered_bits(high).view(np.float64) + 0.0
 
 
-def _turned(bits: Ints) -> Ints:
-    """Bits of floats as whole numbers of the same order, or back."""
-    # The bits of negative floats have the reverse order, and are inverted but for the sign.
+def _ordered_bits(bits: Ints) -> Ints:
+    """Bits of floats as whole numbers in the order of the floats, or back."""
+    # Negative floats have the reverse order: all bits but the sign are inverted.
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))

@@ -23,12 +23,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints
+from skpc._arrays import Bools, Floats, Ints, divisors
 from skpc._jit import internal_kernel, kernel
 from skpc._threads import each, product, slices
+from skpc.variables.leaves import Prior
 from skpc.variables.patterns import Patterns
 
-_LOG_2_PI = math.log(2.0 * math.pi)
+LOG_2_PI = math.log(2.0 * math.pi)
 
 
 class Gaussians(NamedTuple):
@@ -69,8 +70,8 @@ class Gaussians(NamedTuple):
             If a covariance is not positive definite.
         """
         root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-        half = np.linalg.inv(root)
-        precision = np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
+        inverse_root = np.linalg.inv(root)
+        precision = np.ascontiguousarray(inverse_root.transpose(0, 2, 1) @ inverse_root)
         diagonal = np.diagonal(root, axis1=1, axis2=2)
         log_det = 2.0 * np.log(diagonal).sum(axis=1)
         covariance = np.ascontiguousarray(covariance)
@@ -133,7 +134,7 @@ def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     """
     square, log_det = squared_distances(gaussians, scores, patterns)
     square += log_det
-    square += patterns.n_observed * _LOG_2_PI
+    square += patterns.n_observed * LOG_2_PI
     return np.multiply(square, -0.5, out=square)
 
 
@@ -155,6 +156,7 @@ def squared_distances(
     log_det = np.empty(shape)
 
     def measure(group: slice) -> None:
+        """Write the rows of a group of components."""
         filled = Filled.from_rows(gaussians, group, scores, patterns)
         # Squares of scores that overflow leave differences of infinities.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -169,10 +171,10 @@ def squared_distances(
 
 
 def _groups(n_components: int, scores: Floats) -> list[slice]:
-    """Components that fill the rows together: several of small tables, one of large ones."""
-    # Numbers that components fill at a time: of few rows, several components do so in one call.
-    at_a_time = 1 << 16
-    return slices(n_components, max(1, at_a_time // max(1, scores.size)))
+    """Groups of components that are computed at once: larger ones where there are few rows."""
+    # Numbers in the filled rows of a group, about.
+    group_size = 1 << 16
+    return slices(n_components, max(1, group_size // max(1, scores.size)))
 
 
 def statistics(
@@ -208,8 +210,9 @@ def statistics(
     square = np.empty_like(gaussians.covariance)
 
     def add(group: slice) -> None:
+        """Write the sums of a group of components."""
         weights = weight[group].take(patterns.order, axis=1)
-        # Rows that weigh nothing in all these components are left out.
+        # Rows without weight in any component of the group are left out.
         chosen = np.flatnonzero(weights.any(axis=0))
         weights = weights.take(chosen, axis=1)
         spread_weights = spread_weight[group].take(patterns.order[chosen], axis=1)
@@ -222,6 +225,38 @@ def statistics(
     # Only the lower halves of the spreads were added up: they are mirrored.
     lower = np.tril(square)
     return weight.sum(axis=1), total, lower + np.tril(lower, -1).transpose(0, 2, 1)
+
+
+def updated_moments(
+    mean: Floats, covariance: Floats, sums: tuple[Floats, Floats, Floats], prior: Prior
+) -> tuple[Floats, Floats]:
+    """The M-step of Gaussians: their new means and covariances.
+
+    ``sums`` are what :func:`statistics` returns. ``prior`` adds rows of independent cells to each
+    Gaussian, distributed like the columns. A Gaussian without any count stays as it is.
+    """
+    # No standard deviation falls much below this part of the one of its column.
+    smallest_sd = 1e-6
+    count, total, square = sums
+    # Distances are from the old means: squares of large numbers would lose the digits of variances.
+    offset = prior.mean - mean
+    identity = np.eye(mean.shape[1])
+    count = count + prior.weight
+    scale = 1.0 / divisors(count)[:, np.newaxis]
+    like_column = identity * prior.sd[..., np.newaxis] ** 2 + outer_products(offset, offset)
+    shift = scale * (total + prior.weight[:, np.newaxis] * offset)
+    square = square + prior.weight[:, np.newaxis, np.newaxis] * like_column
+    smallest = identity * (smallest_sd * prior.sd[..., np.newaxis]) ** 2
+    # Squares around the old means become variances around the new ones.
+    new_covariance = scale[:, :, np.newaxis] * square - outer_products(shift, shift) + smallest
+    used = (count > 0)[:, np.newaxis]
+    mean = np.where(used, mean + shift, mean)
+    return mean, np.where(used[:, :, np.newaxis], new_covariance, covariance)
+
+
+def outer_products(left: Floats, right: Floats) -> Floats:
+    """Products of all pairs of two vectors; shape (n, d, d) of (n, d)."""
+    return left[:, :, np.newaxis] * right[:, np.newaxis, :]
 
 
 def conditionals(
@@ -269,8 +304,8 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     log_density = np.zeros((len(gaussians.mean), *scores.shape))
     observed = patterns.observed[patterns.pattern]
     precision = gaussians.precision
-    # The diagonals of the precisions of the observed cells alone: what the missing ones explain
-    # is taken away.
+    # (n_components, n_patterns, d): the diagonal of the precision of the observed cells alone. As a
+    # Schur complement it lacks what the missing cells explain.
     strength = np.diagonal(precision, axis1=1, axis2=2)
     strength = np.repeat(strength[:, np.newaxis], len(patterns.columns), axis=1)
     for p, (columns, n_missing) in enumerate(zip(patterns.columns, patterns.n_missing.tolist())):
@@ -287,7 +322,7 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
         with np.errstate(over="ignore", invalid="ignore"):
             # For each cell, its strength times its distance from the mean given the other cells.
             residual = product(distance, precision[k])
-            values = 0.5 * (np.log(strengths) - _LOG_2_PI - residual**2 / strengths)
+            values = 0.5 * (np.log(strengths) - LOG_2_PI - residual**2 / strengths)
         log_density[k, patterns.order] = np.where(observed, values, 0.0)
     return log_density
 
@@ -325,21 +360,22 @@ class Filled(NamedTuple):
         chosen: Ints | slice = slice(None),
         weight: Floats | None = None,
     ) -> Self:
-        """Fill rows by some components: all, or those at some places in the order of patterns.
+        """Fill the missing cells of rows by their expectations under a group of components.
 
-        ``weight``, of shape (n_components, n_rows), has the weights of their conditional
-        covariances: a component leaves rows of weight zero alone. None wants no covariances.
+        ``chosen`` are places of rows in the order of the patterns. ``weight``, of shape
+        (n_components, n_rows), has the weights of their conditional covariances: a component does
+        not fill rows of weight zero. Without weights, no covariances are computed.
         """
         rows = patterns.order[chosen]
         d = scores.shape[1]
-        # Unlike brackets, this leaves Python's lock to other threads.
+        # Unlike indexing, ``take`` releases Python's lock for other threads.
         distance = scores.take(rows, axis=0) - gaussians.mean[group, np.newaxis]
         if not patterns.are_complete:
             distance[np.isnan(distance)] = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             mapped = product(distance, gaussians.precision[group])
         log_det = np.repeat(gaussians.log_det[group, np.newaxis], len(rows), axis=1)
-        # Empty arrays tell the kernel that nobody wants covariances.
+        # Empty arrays tell the kernel to compute no covariances.
         spread = np.zeros((0 if weight is None else len(log_det), d, d))
         variance = np.zeros((len(log_det), 0 if weight is None else len(rows), d))
         filled = cls(distance, mapped, log_det, spread, variance)
@@ -357,9 +393,10 @@ class Filled(NamedTuple):
 
 @internal_kernel
 def _sweep(matrix: Floats, index: Ints, swept: Floats) -> float:
-    """Write the lower half of less the inverse of the block that an index selects.
+    """Invert the block of a matrix that an index selects, by the sweep operator.
 
-    Returns the log determinant of the block; the last row is workspace.
+    Writes the lower half of the negative inverse into ``swept``, whose last row is workspace, and
+    returns the log determinant of the block.
     """
     n = len(index)
     row = swept[len(matrix)]
@@ -377,6 +414,7 @@ def _sweep(matrix: Floats, index: Ints, swept: Floats) -> float:
             factor = row[i] / pivot
             for j in range(i + 1):
                 swept[i, j] -= factor * row[j]
+        # The row and the column of the pivot, of which one half is stored, come last.
         for i in range(n):
             swept[max(i, p), min(i, p)] = row[i] / pivot
         swept[p, p] = -1.0 / pivot

@@ -1,9 +1,9 @@
 """Histogram axes: the states of a numeric column, and how its values lie within each.
 
 The edges of an axis cut the line into cells: a lower tail, intervals ``[edge, next edge)``, and an
-upper tail. A state is one cell or several. The share of each cell in its state is the same
-for all leaves of a circuit. Within its cell a value is uniform, or exponential in a tail; the cell
-of an atom holds one value only.
+upper tail. A state is one cell or several; each cell has a share of the probability of its state,
+the same one in all leaves of a circuit. Within its cell a value is uniform, or exponential in a
+tail; the cell of an atom holds one value only.
 
 Kernels read an axis as the stretch ``axis[first:last]`` of an array: five numbers (the scales of
 the tails, the range of draws, the step), the edges, and then for each cell its state, its share,
@@ -25,16 +25,16 @@ from skpc._random import Streams, start_streams, uniforms
 HEAD = 5
 #: The cell of an atom that is narrower than this, relative to the values, is a point mass.
 POINT = 1e-10
-#: Log probability of what is beyond the end of a tail: no draw is there, but a row may be.
+#: Added to the log density beyond the end of a tail: no draw lies there, but a row may.
 BEYOND_END = math.log(1e-15)
-#: Numbers this close are one number, whatever their size: the reciprocal of less would overflow.
+#: Numbers this close are one number, whatever their size: reciprocals of less would overflow.
 TINY = 1e-305
 
-#: Rows that the table of two binned columns should have a cell. Cross-validation among 1 to 15
-#: bins on wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables
-#: chose about as many bins as this allows.
+#: Rows for each pair of bins of two columns, on average. Cross-validation among 1 to 15 bins on
+#: wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables chose
+#: about as many bins as this allows.
 ROWS_PER_CELL = 8
-#: Mass of what is no state, in a column of ordered states.
+#: Mass of a cell between ordered states, where no value lies.
 NOTHING = 1e-15
 
 
@@ -145,27 +145,27 @@ class Histogram(NamedTuple):
         # A cell without a share has a log density of minus infinity.
         with np.errstate(divide="ignore"):
             width = np.where(self._is_mass, 1.0, self.widths)
-            # A tail that ends is denser; on a lattice it counts with the mean density of a cell.
-            width[[0, -1]] *= self._tails / self._in_cells
+            # A tail that ends is denser; on a lattice the mean density of each cell counts.
+            width[[0, -1]] *= self._tail_parts / self._lattice_factors
             return np.log(self.shares) - np.log(width)
 
     @property
-    def _tails(self) -> Floats:
-        """What the ends leave of two exponential tails without an end."""
+    def _tail_parts(self) -> Floats:
+        """The part of an endless exponential that lies before the end of each tail."""
         room = np.array([self.edges[0] - self.low, self.high - self.edges[-1]])
-        left = -np.expm1(-room / self._scales)
-        # A tail without room has no mass, unless there are values that no row can have.
-        return divisors(left)
+        # Densities are divided by it, but a tail without room has none.
+        return divisors(-np.expm1(-room / self._tail_scales))
 
     @property
-    def _in_cells(self) -> Floats:
-        """Mean densities in cells of the lattice, by those in their middles, in the two tails."""
+    def _lattice_factors(self) -> Floats:
+        """Mean density in a cell of the lattice over that in its middle, for each tail."""
         # The limit of sinh(x) / x is one at zero, where the quotient itself is NaN.
-        half = np.maximum(0.5 * self.step / self._scales, TINY)
+        half = np.maximum(0.5 * self.step / self._tail_scales, TINY)
         return np.sinh(half) / half
 
     @property
-    def _scales(self) -> Floats:
+    def _tail_scales(self) -> Floats:
+        """Scales of the lower and the upper tail."""
         return np.array([self.lower_scale, self.upper_scale])
 
     @property
@@ -184,41 +184,40 @@ class Histogram(NamedTuple):
     def binned(self, n_bins: int) -> Self:
         """One state for each atom, and at most ``n_bins`` bins of about equal mass.
 
-        This is asked of the finest histogram of a column. Within its bin a value follows the
-        margin. A bin of ordered states has several of them.
+        The histogram must be the finest one of its column (:func:`skpc.variables.fit_histogram`).
+        Within a bin values are distributed as in the column. A bin of ordered states has several.
         """
-        cells = self.shares
         point = self.points
         state = self.binned_states(n_bins)
-        masses = np.where(self._is_alone, 1.0, cells)
+        masses = np.where(self._are_lone_atoms, 1.0, self.shares)
         if self.weight == 0.0:
-            # What else may come is a small part of the state of the nearest atom.
-            nothing = np.where(np.isnan(point), cells[0], 0.0)
-            left = 1.0 - group_sums(state, nothing)[state]
-            masses = np.where(np.isnan(point), nothing, divisors(left))
+            # In a column of atoms alone, other values take a small part of the nearest state.
+            gap_masses = np.where(np.isnan(point), self.shares[0], 0.0)
+            atom_masses = divisors(1.0 - group_sums(state, gap_masses)[state])
+            masses = np.where(np.isnan(point), gap_masses, atom_masses)
         share = masses / group_sums(state, masses)[state]
         return self._replace(state=state, share=share, weight=0.0)
 
     def binned_states(self, n_bins: int) -> Ints:
-        """State of each cell then, numbered by their first cells inside the range."""
+        """State of each cell after :meth:`binned`, numbered by the first cells inside the range."""
         point = self.points
         if self.weight == 0.0:
-            # Cells without an atom follow one that ends at half the way, or begins there.
-            place = np.flatnonzero(~np.isnan(point))
-            # Distances between cells and atoms, of shape (n_cells, n_atoms).
-            return np.abs(np.arange(len(point))[:, np.newaxis] - place).argmin(axis=1)
-        # No bin goes on beyond a wide gap: what lies there is a code, not a neighbour.
+            # In a column of atoms alone, each cell joins the nearest atom.
+            atom_cells = np.flatnonzero(~np.isnan(point))
+            # (n_cells, n_atoms): distances, counted in cells.
+            return np.abs(np.arange(len(point))[:, np.newaxis] - atom_cells).argmin(axis=1)
+        # A wide gap ends a bin: values beyond it are codes rather than neighbours.
         width = np.r_[0.0, np.diff(self.edges), 0.0]
         # A gap in which nothing was seen is wide if it is this part of the range.
         wide_gap = 0.25
         is_gap = (self.shares <= NOTHING) & (width > wide_gap * width.sum())
-        states = _bins(self.shares, self._is_alone, is_gap, n_bins, self.weight)
+        states = _bins(self.shares, self._are_lone_atoms, is_gap, n_bins, self.weight)
         # Tails come last: they are inside no range.
         numbers, first_cells = np.unique(np.roll(states, -1), return_index=True)
         return np.argsort(np.argsort(first_cells))[np.searchsorted(numbers, states)]
 
     @property
-    def _is_alone(self) -> Bools:
+    def _are_lone_atoms(self) -> Bools:
         """Which cells are atoms with a state of their own."""
         return ~np.isnan(self.points) & (self.shares == 0.0)
 
@@ -243,14 +242,13 @@ class Histogram(NamedTuple):
 
     def states_of(self, values: Floats) -> Ints:
         """State of each value."""
-        return self.states[np.searchsorted(self.edges, values, side="right")]
+        return self.states[self.cells(values)]
 
     def log_peaks(self) -> Floats:
-        """What a missing value adds to a maximum (nats), for each state with all the mass.
+        """Greatest log density (nats) of each state that has all the mass, for maxima over a cell.
 
-        It is the greatest log density of the state. For an axis with atoms it is zero for every
-        state: bins and atoms compete by their probabilities, because the unit of the column would
-        decide otherwise.
+        With atoms it is zero for every state: bins and atoms compete by their probabilities,
+        because between densities the unit of the column would decide.
         """
         if len(self.atoms):
             return np.zeros(self.n_states)
@@ -266,7 +264,7 @@ class Histogram(NamedTuple):
         below = np.nextafter(edges[:1], -np.inf)
         cell_modes = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
         cell_modes = np.where(np.isnan(points), cell_modes, points)
-        # The best comes last and stays; among equals the first.
+        # The densest cell of each state is written last and stays; among equal ones, the first.
         from_last = -np.arange(len(cell_modes))
         order = np.lexsort((from_last, self.log_densities))
         values = np.empty(self.n_states)
@@ -276,15 +274,15 @@ class Histogram(NamedTuple):
     def moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` within each state."""
         edges = self.edges - centre
-        scales = self._scales
+        scales = self._tail_scales
         low = edges[:-1]
         high = edges[1:]
-        # The distance from its edge has the moments of an exponential one that ends.
+        # In a tail, the distance from its edge is exponential and cut off at the end of the tail.
         room = np.array([edges[0] - self.low + centre, self.high - centre - edges[-1]])
         reached = np.where(np.isinf(room), 0.0, room) / scales
-        lost = np.exp(-room / scales) / self._tails
-        distance = scales * np.maximum(1.0 - lost * reached, 0.0)
-        square_distance = scales**2 * np.maximum(2.0 - lost * reached * (reached + 2.0), 0.0)
+        cut_off = np.exp(-room / scales) / self._tail_parts
+        distance = scales * np.maximum(1.0 - cut_off * reached, 0.0)
+        square_distance = scales**2 * np.maximum(2.0 - cut_off * reached * (reached + 2.0), 0.0)
         signs = np.array([-1.0, 1.0])
         tails = edges[[0, -1]] + signs * distance
         tail_squares = edges[[0, -1]] ** 2 + 2.0 * signs * edges[[0, -1]] * distance
@@ -303,8 +301,8 @@ class Histogram(NamedTuple):
         low = low[:, np.newaxis]
         high = high[:, np.newaxis]
         cells = self._cells_below(high) - self._cells_below(low)
-        held = (low < self.points) & (self.points <= high)
-        masses = np.where(np.isnan(self.points), cells, held)
+        is_within = (low < self.points) & (self.points <= high)
+        masses = np.where(np.isnan(self.points), cells, is_within)
         return masses @ self.mixing.T
 
     def moments_between(
@@ -320,9 +318,11 @@ class Histogram(NamedTuple):
         width = np.diff(self.edges)
         # Integrals of x and of its square over what lies inside, divided by the width of the cell.
         inner = [(clipped[1] ** k - clipped[0] ** k) / (k * width) for k in (2, 3)]
-        # The distance from its edge is exponential in a tail.
+        # In a tail, the distance from its edge is exponential.
         tails = list[Floats]()
-        for sign, edge, scale, left in zip((-1, 1), edges[[0, -1]], self._scales, self._tails):
+        for sign, edge, scale, part in zip(
+            (-1, 1), edges[[0, -1]], self._tail_scales, self._tail_parts
+        ):
             reached = [np.clip(end, self.low, self.high) - centre for end in ends]
             # In the lower tail the upper end of an interval is the one near the edge.
             near, far = (np.maximum(sign * (end - edge), 0.0)[:, 0] for end in reached[::sign])
@@ -333,33 +333,33 @@ class Histogram(NamedTuple):
                 edge * mass + first_moment,
                 edge**2 * mass + 2.0 * edge * first_moment + second_moment,
             )
-            tails.append(np.array(moments)[:, :, np.newaxis] / left)
-        held = (ends[0] < self.points) & (self.points <= ends[1])
+            tails.append(np.array(moments)[:, :, np.newaxis] / part)
+        is_within = (ends[0] < self.points) & (self.points <= ends[1])
         parts = []
         for power, inner_cells in enumerate(inner):
             cells = np.hstack([tails[0][power], inner_cells, tails[1][power]])
-            atoms = np.where(held, (self.points - centre) ** (power + 1), 0.0)
+            atoms = np.where(is_within, (self.points - centre) ** (power + 1), 0.0)
             parts.append(np.where(np.isnan(self.points), cells, atoms) @ self.mixing.T)
         return parts[0], parts[1]
 
     def drawn(self, states: Ints, streams: Streams, place: Ints) -> Floats:
-        """Draws from states, with the streams at some places; tails end where the range does."""
+        """One value drawn from each of some states, by the random streams at these places."""
         drawing = streams[place]
         u = uniforms(drawing)
         streams[place] = drawing
         # Cells of one state stand side by side, and one random number chooses among their shares.
         order = np.argsort(self.states, kind="stable")
-        reached = np.append(0.0, np.cumsum(self.shares[order]))
-        # Reached before each state, and after all of them.
-        bounds = reached[np.searchsorted(self.states[order], np.arange(self.n_states + 1))]
+        cumulated = np.append(0.0, np.cumsum(self.shares[order]))
+        # (n_states + 1,): the shares before each state, and after all of them.
+        bounds = cumulated[np.searchsorted(self.states[order], np.arange(self.n_states + 1))]
         target = bounds.take(states) + u * np.diff(bounds).take(states)
         target = np.minimum(target, np.nextafter(bounds, -np.inf).take(states + 1))
-        chosen = np.searchsorted(reached, target, side="right") - 1
-        # What is left of the number is the place within the cell.
-        part = (target - reached[chosen]) / (reached[chosen + 1] - reached[chosen])
+        chosen = np.searchsorted(cumulated, target, side="right") - 1
+        # Where the number lies between two sums is the place within the cell.
+        part = (target - cumulated[chosen]) / (cumulated[chosen + 1] - cumulated[chosen])
         cell = order[chosen]
         edges = self.edges
-        # Within a bin the density is flat; in a tail the distribution of the distance is inverted.
+        # An inner cell is uniform; in a tail the distribution of the distance is inverted.
         width = np.concatenate([[0.0], np.diff(edges), [0.0]])[cell]
         values = np.append(edges[0], edges)[cell] + part * width
         for is_tail, side, scale, end_of_range in (
@@ -374,14 +374,15 @@ class Histogram(NamedTuple):
         return np.where(np.isnan(points), values, points)
 
     def _cells_below(self, x: Floats) -> Floats:
-        """Share of each cell that is not above each number; that of the last one less 1."""
+        """Part of each cell that lies up to each number; for the last cell, that part less 1."""
         low = self.edges[:-1]
         high = self.edges[1:]
         inside = np.clip(x, self.low, self.high)
-        tails = self._tails
+        tails = self._tail_parts
+        # Of endless exponentials, this part would lie beyond the ends of the tails.
         beyond = 1.0 - tails
         lower = np.exp(np.minimum((inside - self.edges[0]) / self.lower_scale, 0.0)) - beyond[0]
-        # Counted from above, the far end of a tail keeps its digits.
+        # Counted from the far end, the small parts there keep their digits.
         upper = beyond[1] - np.exp(np.minimum((self.edges[-1] - inside) / self.upper_scale, 0.0))
         lower = lower / tails[0]
         upper = upper / tails[1]
@@ -390,28 +391,30 @@ class Histogram(NamedTuple):
         return np.hstack([lower, inner, upper])
 
 
-def exponential_moments(near: Floats, far: Floats) -> tuple[Floats, Floats, Floats]:
-    """The parts of the mass and of two moments of an exponential variable between two numbers."""
-    # At infinity nothing is left, but infinity times zero would be NaN.
+def exponential_moments(near: Floats, far: Floats) -> Floats:
+    """What values between two numbers add to mass, mean and mean square of an exponential.
+
+    The answer has shape (3, ...).
+    """
+    # At infinity there is no mass, but infinity times zero would be NaN.
     far = np.where(np.exp(-far) > 0.0, far, 1e3)
 
     def beyond(end: Floats) -> Floats:
-        """The mass and both moments of what is greater."""
+        """What values beyond a number add, shape (3, ...)."""
         return np.exp(-end) * np.array([np.ones_like(end), end + 1.0, end * (end + 2.0) + 2.0])
 
-    mass, mean, square = beyond(near) - beyond(far)
-    return mass, mean, square
+    return beyond(near) - beyond(far)
 
 
 def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: float) -> Ints:
-    """A state for each cell: atoms by themselves, the others in bins of about equal mass.
+    """A state for each cell: its own for an atom, and bins of about equal mass for the other cells.
 
-    None has less than half of that, as nothing would be known of cells without rows. Only the last
-    one, and one that ends at an atom or a gap, may have as little as eight rows: what lies beyond
-    zero is another matter.
+    No bin has less than half of that mass, since cells without rows tell nothing. A bin may have as
+    little as eight rows only where it is the last one, or ends at an atom or a gap: small values,
+    say, stay apart from zero.
     """
     state = np.full(len(cells), n_bins)
-    # Atoms are numbered behind all bins: atoms and gaps may divide more than were asked for.
+    # Atoms are numbered behind all bins, of which atoms and gaps may make more than ``n_bins``.
     state[is_atom] += len(cells) + np.arange(is_atom.sum())
     number = 0
     filled = 0.0
@@ -423,7 +426,7 @@ def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: flo
     for mass, is_apart in zip(
         cells[other_cells].tolist(), (is_atom | is_gap)[other_cells - 1].tolist()
     ):
-        # A bin ends once it holds enough, and the mass has reached the next multiple of 1 / n_bins.
+        # A bin is full if it holds enough and the mass up to here reaches a multiple of 1 / n_bins.
         full = filled >= enough and below + mass / 2.0 >= (number + 1) / n_bins
         if full or (is_apart and filled >= least_filled and 1.0 - below >= least_filled):
             number = max(number + 1, int((below + mass / 2.0) * n_bins))
@@ -497,8 +500,9 @@ class HistogramTable(NamedTuple):
         return self._read(rows)[1]
 
     def _read(self, rows: Floats) -> tuple[np.ndarray, Floats]:
+        """States of the cells, and log density of the numbers of each row, given these."""
         density = np.zeros(len(rows))
-        # Numbers that are too large for a code get one of their axis.
+        # Numbers overflow here; below they get the states of their axis.
         with np.errstate(invalid="ignore"):
             states = np.where(np.isnan(rows), -1.0, rows)
             codes = states.astype(np.int16)
@@ -506,7 +510,7 @@ class HistogramTable(NamedTuple):
             axis = Histogram.from_flat(self.axis[segment(self.ptr, v)])
             observed = np.flatnonzero(~np.isnan(rows[:, v]))
             values = rows[observed, v]
-            cell = np.searchsorted(axis.edges, values, side="right")
+            cell = axis.cells(values)
             codes[observed, v] = axis.states[cell]
             # Tails are exponential: their density falls with the distance from their edge.
             below = np.minimum((values - axis.edges[0]) / axis.lower_scale, 0.0)
@@ -535,7 +539,7 @@ class HistogramTable(NamedTuple):
 def n_up_to(numbers: Floats, begin: int | np.int64, n: int, gap: float, x: float) -> int:
     """How many of n increasing numbers are at most ``x``, with a ``gap`` cut out at each of them.
 
-    By halving: a search of numpy would take a second to compile in each kernel.
+    Kernels would need a second more to compile numpy's search.
     """
     low = 0
     high = n
@@ -550,22 +554,22 @@ def n_up_to(numbers: Floats, begin: int | np.int64, n: int, gap: float, x: float
 
 @inlined
 def state_and_log_density(
-    axis: Floats, first_number: int, last: int, x: float
+    axis: Floats, axis_begin: int, axis_end: int, x: float
 ) -> tuple[int, float]:
     """State of a value, and its log density there if the state has all the mass."""
     # An axis has five numbers for each edge, and nine more.
-    n_edges = (last - first_number - 9) // 5
-    begin = first_number + HEAD
+    n_edges = (axis_end - axis_begin - 9) // 5
+    first_edge = axis_begin + HEAD
     # The cell is the number of edges that are not above the value.
-    cell = n_up_to(axis, begin, n_edges, 0.0, x)
-    # Behind the edges: states, shares, log densities of the cells.
-    place = begin + n_edges + cell
+    cell = n_up_to(axis, first_edge, n_edges, 0.0, x)
+    # Behind the edges stand the states, the shares and the log densities of the cells.
+    place = first_edge + n_edges + cell
     log_density = axis[place + 2 * (n_edges + 1)]
     # Tails are exponential: their density falls with the distance from their edge.
     if cell == 0:
-        log_density += (x - axis[begin]) / axis[first_number]
+        log_density += (x - axis[first_edge]) / axis[axis_begin]
     elif cell == n_edges:
-        log_density += (axis[begin + n_edges - 1] - x) / axis[first_number + 1]
-    if x < axis[first_number + 2] or x > axis[first_number + 3]:
+        log_density += (axis[first_edge + n_edges - 1] - x) / axis[axis_begin + 1]
+    if x < axis[axis_begin + 2] or x > axis[axis_begin + 3]:
         log_density += BEYOND_END
     return int(axis[place]), log_density

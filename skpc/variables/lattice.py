@@ -6,7 +6,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, group_sums
 
-#: Decimals tried for a lattice, and how far (in steps) a value may be from it.
+#: Most decimals tried for a lattice, and the distance (in steps) up to which a value is on it.
 _MAX_DECIMALS = 9
 OFF_LATTICE = 1e-6
 #: A lattice whose step is no decimal needs more values than these.
@@ -17,7 +17,7 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
     """The nearest points of a lattice."""
     decimals = 1.0 / step
     if abs(decimals - round(decimals)) < 1e-9 * decimals and origin == 0.0:
-        # Division gives 0.3 where a multiple of 0.1 would give 0.30000000000000004.
+        # A quotient is the nearest float: 3 / 10 is 0.3, but 3 * 0.1 is 0.30000000000000004.
         return np.rint(values * round(decimals)) / round(decimals) + 0.0
     nearest = origin + step * np.rint((values - origin) / step)
     scaled = step * 10.0**_MAX_DECIMALS
@@ -30,28 +30,26 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
 
 def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     """Step and origin of the lattice of all values but unusual ones; step 0 without a lattice."""
-    # Most points of a lattice in the range of the values, and of one that has no decimal step.
+    # A lattice of more points in the range of the values is as good as a line without a lattice.
     max_points = 2.0**26
-    unusual = weight_without_say(float(mass.sum()))
+    unusual = unusual_weight(float(mass.sum()))
     # About so many points rule out most lattices.
-    some_points = 100
-    sampled = slice(None, None, 1 + len(points) // some_points)
+    sample_size = 100
+    sampled = slice(None, None, 1 + len(points) // sample_size)
     for decimals in _decimals(points):
-        # Most columns without a lattice show it in a few points.
         if mass[sampled][_off_lattice(points[sampled], decimals)[1]].sum() > unusual:
             continue
         whole, off = _off_lattice(points, decimals)
         if mass[off].sum() > unusual or off.all():
             continue
-        # A single value is left, which only shows whether it is a whole number.
+        # A single value on the lattice shows only whether it is a whole number.
         if off.sum() == len(points) - 1:
             return (1.0, 0.0) if float(points[~off][0]).is_integer() else (0.0, 0.0)
         multiples, place = np.unique(whole[~off].astype(np.int64), return_inverse=True)
         if len(multiples) == 1:
-            # With so few decimals, values this close are equal.
+            # These decimals are too few to tell the values apart.
             continue
         step = _common_step(multiples, group_sums(place, mass[~off]), unusual - mass[off].sum())
-        # So many points are as good as a line without a lattice.
         if (multiples[-1] - multiples[0]) / step > max_points:
             return 0.0, 0.0
         origin = int(multiples[len(multiples) // 2]) % step
@@ -62,7 +60,7 @@ def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
 def _decimals(points: Floats) -> list[int]:
     """Decimals that are tried: those of ordinary numbers, and those of the unit of the values."""
     usual = list(range(_MAX_DECIMALS + 1))
-    # If half of the values are zero, the greatest one shows the unit.
+    # If the median is zero, the greatest value shows the unit.
     size = float(np.median(np.abs(points))) or float(np.abs(points).max())
     if size == 0.0:
         return usual
@@ -76,7 +74,7 @@ def _decimals(points: Floats) -> list[int]:
 def _scaled_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     """Step and origin of a lattice of any step, such as that of whole numbers in another unit.
 
-    Most neighbours are one step apart, or the nearest ones are, and values repeat.
+    Candidates are the median and the least distance of neighbours. Values must repeat.
     """
     if not _FEW < len(points) <= 0.5 * mass.sum():
         return 0.0, 0.0
@@ -90,6 +88,7 @@ def _scaled_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
 
 def _lattice_of_step(points: Floats, mass: Floats, step: float) -> tuple[float, float]:
     """The lattice of about this step, if all values but unusual ones lie on it."""
+    # A lattice without a decimal step has at most so many points on either side of its middle.
     max_scaled = 10_000
     # Distances from a value in the middle are small, and so keep their digits.
     distance = points - points[len(points) // 2]
@@ -97,19 +96,19 @@ def _lattice_of_step(points: Floats, mass: Floats, step: float) -> tuple[float, 
         multiples = np.rint(distance / step)
         off = np.abs(distance / step - multiples) > OFF_LATTICE
         off |= np.abs(multiples) > max_scaled
-        if mass[off].sum() > weight_without_say(float(mass.sum())):
+        if mass[off].sum() > unusual_weight(float(mass.sum())):
             return 0.0, 0.0
-        # What rounding leaves of one step is less in many.
+        # The distance of far points tells the step more exactly than that of neighbours.
         ends = np.flatnonzero(~off)[[0, -1]]
         step = float(np.diff(distance[ends])[0] / np.diff(multiples[ends])[0])
     origin = float(points[len(points) // 2] % step)
-    # An origin next to zero or to a whole step is zero but for rounding.
+    # Next to zero, or to one step, the origin is zero with an error of rounding.
     return step, origin if min(origin, step - origin) > OFF_LATTICE * step else 0.0
 
 
 def _off_lattice(points: Floats, decimals: int) -> tuple[Floats, np.ndarray]:
     """The nearest multiples of a power of ten, and which points are not there."""
-    # What overflows is on no lattice.
+    # Products that overflow are on no lattice.
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = points * 10.0**decimals
         whole = np.rint(scaled)
@@ -121,12 +120,12 @@ def _off_lattice(points: Floats, decimals: int) -> tuple[Floats, np.ndarray]:
 
 
 def _common_step(multiples: Ints, mass: Floats, unusual: float) -> int:
-    """Greatest common divisor of the distances between whole numbers, one unusual one left out."""
+    """Greatest common divisor of the distances of whole numbers, one unusual number left out."""
     distance = np.abs(multiples - multiples[len(multiples) // 2])
     before = np.gcd.accumulate(distance)
     after = np.gcd.accumulate(distance[::-1])[::-1]
     step = int(before[-1])
-    # An unusual value may be left out of more than these.
+    # Of so few numbers none is left out.
     few_multiples = 6
     if len(distance) > few_multiples:
         # The divisor of all but one of the numbers, for each of them.
@@ -135,9 +134,9 @@ def _common_step(multiples: Ints, mass: Floats, unusual: float) -> int:
     return step
 
 
-def weight_without_say(total: float) -> float:
-    """Weight of unusual values in a column of a total weight that do not decide what it is."""
-    # From so many rows on, this share of them, and one row at least, has no say.
-    rows_to_tell = 50.0
+def unusual_weight(total: float) -> float:
+    """Weight that unusual values of a column may have without deciding what the column is."""
+    # A small share of the rows, and one row at least, may be unusual; in small tables none.
+    small_table = 50.0
     unusual_share = 1e-3
-    return max(1.0, unusual_share * total) if total >= rows_to_tell else 0.0
+    return max(1.0, unusual_share * total) if total >= small_table else 0.0

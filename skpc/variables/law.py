@@ -5,9 +5,9 @@ of a lattice, a repeated value, an ordered state. It jumps where nothing lies be
 Elsewhere it is the inverse of a score. Scores of rows, events, draws, completions and intervals are
 geometry of the cells of values on this scale.
 
-On a lattice an atom fills its cell, and the cells of the other values lie next to each other on the
-scale as if those of the atoms were not there: so a draw of a score is never an atom, and the score
-of no atom takes mass from the others. The plain twin is ``tests/naive/circuit.py``.
+On a lattice an atom fills its cell. The scale leaves these cells out: those of the other values lie
+next to each other on it. So no draw of a score is an atom, and atoms take no mass from the density
+of the scores. The plain twin is ``tests/naive/circuit.py``.
 """
 
 import math
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints
+from skpc._arrays import Bools, Floats, Ints
 from skpc.variables.atoms import (
     ROUNDING_OF_VALUES,
     are_states,
@@ -31,26 +31,25 @@ from skpc.variables.atoms import (
 from skpc.variables.histogram import TINY
 from skpc.variables.lattice import OFF_LATTICE, fit_lattice, on_lattice
 from skpc.variables.score import ATOMS, HEAD, Score
-from skpc.variables.score_fit import fitted_scores, score_around
+from skpc.variables.score_fit import fitted_scores, inferred_ends, score_around
 
-#: Rules of Gauss and Legendre on intervals of length 1, one after the other. All but the last are
-#: for pieces up to some length, in standard deviations and in units of the score.
-_SIZES = (16, 24, 48)
-_IN_SDS = (6.0, 9.0)
-_IN_SCORES = (3.0, 8.0)
-_RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
+#: Gauss-Legendre rules on intervals of length 1, end to end: numbers of nodes, and the longest
+#: pieces that all but the last rule serve, in standard deviations and in units of the score.
+_RULE_SIZES = (16, 24, 48)
+_MOST_SDS = (6.0, 9.0)
+_MOST_SCORES = (3.0, 8.0)
+_RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _RULE_SIZES])
 _NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
-_SQRT_2_PI = math.sqrt(2.0 * math.pi)
+SQRT_2_PI = math.sqrt(2.0 * math.pi)
 _NO_BOUNDS = (-math.inf, math.inf)
 
 
 class Law(NamedTuple):
     """The law of a number, learned once from all training rows.
 
-    A circuit keeps what its leaves read of it, the first six fields. The others are those of the
-    table.
+    A circuit keeps the first six fields, which its leaves read. The other fields serve the table.
 
     Parameters
     ----------
@@ -156,7 +155,7 @@ class Law(NamedTuple):
         size = float(min(np.median(np.abs(points)), largest_size(points)))
         rounding = max(ROUNDING_OF_VALUES * size, 0.1 * TINY)
         ends = bounds or _NO_BOUNDS
-        # On a lattice all of its cell is the atom; elsewhere only what differs by rounding is.
+        # An atom of a lattice takes all of its cell; elsewhere it takes what rounding may add.
         law = cls(
             atoms=atoms,
             step=step,
@@ -169,30 +168,27 @@ class Law(NamedTuple):
             bounds=ends,
         )
         is_other = ~law.is_atom(points)
-        if len(points) > 1 and not is_other.any():
+        other_points = points[is_other]
+        mass_of_others = mass[is_other]
+        if len(points) > 1 and not len(other_points):
             # Ordered states: another value near a state is not that state.
-            score = score_around(points, mass, ends)
-            return law._replace(
-                score=score,
-                linear_score=score,
-                sharp_score=score,
+            law = law._replace(
                 reach=max(OFF_LATTICE * step, rounding),
                 unseen=unseen_mass(mass),
                 seen=points,
                 cuts=middles(points),
             )
-        other_points = points[is_other]
-        mass_of_others = mass[is_other]
-        if bounds is None:
-            law = law._replace(ends=law._inferred_ends(other_points, mass_of_others))
+        elif bounds is None:
+            extremes = (law.low, law.high)
+            law = law._replace(ends=inferred_ends(other_points, mass_of_others, extremes, step))
         if not len(other_points):
             score = score_around(points, mass, ends)
             return law._replace(score=score, linear_score=score, sharp_score=score)
         # Scores are fitted to places, between those where the outermost cells end.
         lower, upper = law.place(np.array(law.edges_of_ends)).tolist()
         places = law.place(other_points)
-        scores = fitted_scores(places, mass_of_others, (lower, upper), bounds is None)
-        law = law._replace(linear_score=scores[0], sharp_score=scores[1], score=scores[2])
+        linear, sharp, score = fitted_scores(places, mass_of_others, (lower, upper), bounds is None)
+        law = law._replace(linear_score=linear, sharp_score=sharp, score=score)
         if step == 0.0 and len(other_points) > 1 and have_repeats(points, mass):
             law = law._replace(
                 seen=other_points, cuts=cell_cuts(other_points, mass_of_others, atoms)
@@ -201,48 +197,13 @@ class Law(NamedTuple):
 
     @classmethod
     def of_target(cls, values: Floats, weight: Floats, atoms: Floats) -> Self:
-        """Learn what a target is, which may go on beyond those of the table, but not beyond zero
-        where they crowd it."""
+        """Learn what a target is: it has no ends but zero, where the values crowd zero."""
         law = cls.fit(values, weight, atoms)
         if law.is_ordered:
             return law
         lower, upper = law.ends
         bounds = lower if lower == 0.0 else -math.inf, upper if upper == 0.0 else math.inf
         return cls.fit(values, weight, atoms, bounds)
-
-    def _inferred_ends(self, points: Floats, mass: Floats) -> tuple[float, float]:
-        """Where a column without bounds ends, from its values that are no atoms."""
-        if not len(points):
-            return self.low, self.high
-        # An end that values crowd lies this part of the range beyond them.
-        widened_part = 0.01
-        widened = widened_part * (self.high - self.low)
-        crowds = _crowd_ends(points, mass)
-        ends = []
-        for sign, outermost, innermost, (is_dense, is_even) in (
-            (-1.0, self.low, points[0], crowds[0]),
-            (1.0, self.high, points[-1], crowds[1]),
-        ):
-            is_atom = bool(self.is_atom(np.array([outermost]))[0])
-            # An atom beyond all other values is an end.
-            if is_atom and outermost != innermost:
-                ends.append(outermost)
-                continue
-            end = outermost + sign * widened
-            # Not beyond zero, if all values are on one side of it.
-            is_past_zero = outermost * sign <= 0.0 < end * sign
-            end = 0.0 if is_past_zero else end
-            # Many values near zero end there, though they thin out.
-            if is_even or (is_dense and is_past_zero):
-                # On a lattice the end is a point of it.
-                if self.step > 0.0:
-                    end = outermost + sign * self.step * math.floor(
-                        abs(end - outermost) / self.step
-                    )
-                ends.append(end)
-            else:
-                ends.append(sign * math.inf)
-        return ends[0], ends[1]
 
     @classmethod
     def from_flat(cls, flat: Floats) -> Self:
@@ -264,23 +225,24 @@ class Law(NamedTuple):
     def log_unseen(self, values: Floats) -> Floats:
         """Log density in nats of values that are none of the ordered states.
 
-        They are uniform over the points of the lattice between the states (the line between them
-        without a lattice), or in a geometric tail on either side: each of these alike, if there is
-        room. Nothing lies beyond the bounds, and what is off the lattice is as if it were on it.
+        They lie between the states, where they are uniform over the points of the lattice (over the
+        line without a lattice), or in a geometric tail on either side. These three parts have the
+        same probability, unless one has no room. Nothing lies beyond the bounds. A value off the
+        lattice has the density of a value on it.
         """
         step = self.step
         low = float(self.atoms[0])
         high = float(self.atoms[-1])
         size = high - low
-        # What the states leave between them: points of the lattice, or the whole line.
+        # The room that the states leave between them: points of the lattice, or the whole line.
         room = size + step - step * len(self.atoms)
-        # Scale of the tails of values that were not seen, as a part of the range.
+        # The scale of the tails is this part of the range.
         tail_part = 0.25
         scale = max(tail_part * size, step)
         beyond = np.maximum(low - values, values - high)
         tail = -beyond / scale - math.log(scale)
         if step > 0.0:
-            # The first point of a tail is one step away, and each holds what its cell does.
+            # The first point of a tail is one step away; each point has the mass of its cell.
             tail = math.log(-math.expm1(-step / scale) / step) - (np.rint(beyond / step) - 1.0) * (
                 step / scale
             )
@@ -304,11 +266,12 @@ class Law(NamedTuple):
         return self.atoms - self.gap * (np.arange(len(self.atoms)) + 0.5)
 
     def place(self, x: Floats) -> Floats:
-        """Values on the line without the cells of atoms; all of such a cell is at its place."""
+        """Places of values on the line from which the cells of atoms are cut out."""
         if self.gap == 0.0 or not len(self.atoms):
             return x
         n_below = np.searchsorted(self.atoms - 0.5 * self.gap, x, side="right")
-        # All of a cell is at the place of its atom; behind it, the widths so far are taken off.
+        # A value in the cell of an atom is at the place of the atom; behind the cell, the widths of
+        # the cells so far are taken off.
         in_cell = np.append(-np.inf, self.atom_places)[n_below]
         return np.maximum(x - self.gap * n_below, in_cell)
 
@@ -319,27 +282,27 @@ class Law(NamedTuple):
         return place + self.gap * np.searchsorted(self.atom_places, place, side="right")
 
     def transform(self, x: Floats) -> Floats:
-        """Scores of values, each in its order; NaN stays.
+        """Scores of values, those of atoms among them, in the order of the values; NaN stays.
 
-        Atoms that are neighbours on a lattice lie between the values around them. Those at a bound
-        lie where the range of the others ends.
+        Atoms that are neighbours on a lattice lie between the values around them. Atoms at a bound
+        lie where the range of the other values ends.
         """
         state = states_among(self.atoms, self.reach, x)
         is_atom = state < len(self.atoms)
         # All atoms of a run are at one place: there they are spread over the width of a cell.
         place_in_run, size = _runs(self.atoms, self.gap)
-        between = self.atom_places + self.gap * ((place_in_run + 0.5) / size - 0.5)
+        spread_places = self.atom_places + self.gap * ((place_in_run + 0.5) / size - 0.5)
         score = self.score
         ends = score.powers_of_ends()
         # Without a bound the score has no end that an atom could cross.
         least = ends[0] if score.lower > -math.inf else -math.inf
         greatest = ends[1] if score.upper < math.inf else math.inf
-        scores_of_atoms = np.clip(score.transform(between), least, greatest)
+        scores_of_atoms = np.clip(score.transform(spread_places), least, greatest)
         scores = score.transform(self.place(x))
         return np.where(is_atom, np.append(scores_of_atoms, np.nan)[state], scores)
 
     def inverse(self, z: Floats) -> Floats:
-        """Values, but for atoms, that have some scores; NaN stays."""
+        """Values that have these scores, none of them an atom; NaN stays."""
         return self.at_place(self.score.inverse(z))
 
     def log_slope(self, x: Floats) -> Floats:
@@ -347,7 +310,7 @@ class Law(NamedTuple):
         return self.score.log_slope(self.place(x))
 
     def end_scores(self, *ends: Floats) -> list[Floats]:
-        """Scores of ends of intervals of values that are no atoms."""
+        """Scores of the ends of intervals, for the values in these that are no atoms."""
         return self.score.ends(*(self.place(x) for x in ends))
 
     def scores(self, values: Floats) -> tuple[Ints, Floats]:
@@ -387,8 +350,8 @@ class Law(NamedTuple):
         if score.power == 1.0 and score[:2] == (-math.inf, math.inf) and not has_gaps:
             offset = score.centre + score.spread * mean - centre
             return offset, offset**2 + (score.spread * sd) ** 2
-        # Means of quadratures stand a third of a standard deviation apart, and their standard
-        # deviations a fiftieth: the terms left out are at most 2e-11 of the root mean square.
+        # Quadratures stand at means a third of a standard deviation apart, and at standard
+        # deviations a fiftieth apart: terms left out are at most 2e-11 of the root mean square.
         knots_of_sd = 3.0
         width_of_knot = 0.02
         n_terms = 14
@@ -404,56 +367,57 @@ class Law(NamedTuple):
         shift = (mean - mean_of_knot) / sd_of_knot
         twice_widened = (sd / sd_of_knot) ** 2 - 1.0
         factor: Any = 1.0
-        before: Any = 0.0
+        previous: Any = 0.0
         moments = np.zeros((2, len(mean)))
         # The series of the exponential: k c_k = shift c_{k-1} + 2 epsilon c_{k-2}.
         for degree, term in enumerate(terms, 1):
             moments += factor * term.take(knot, axis=1)
-            factor, before = (shift * factor + twice_widened * before) / degree, factor
+            factor, previous = (shift * factor + twice_widened * previous) / degree, factor
         return moments[0], moments[1]
 
     def _hermite_moments(self, mean: Floats, sd: Floats, centre: float, n_terms: int) -> Floats:
         """Means of ``x - centre`` and its square times :math:`He_k(t)`; (n_terms, 2, n)."""
-        # Widest runs of atoms between which a quadrature has pieces of its own.
-        runs = 4
+        # So many of the widest runs of atoms divide the pieces of a quadrature.
+        most_runs = 4
         score = self.score
         low, high = score.powers_of_ends()
-        knots = [min(low, 0.0), min(max(0.0, low), high), max(high, 0.0), math.inf]
+        # Scores between which the map is smooth: the ends and the middle of the power transform.
+        breaks = [min(low, 0.0), min(max(0.0, low), high), max(high, 0.0), math.inf]
         if self.gap > 0.0 and len(self.atoms) > 0:
             place_in_run, size = _runs(self.atoms, self.gap)
             starts = np.flatnonzero(place_in_run == 0)
-            widest = starts[np.argsort(-size[starts], kind="stable")[:runs]]
-            knots += score.transform(self.atom_places[widest]).tolist()
+            widest = starts[np.argsort(-size[starts], kind="stable")[:most_runs]]
+            breaks += score.transform(self.atom_places[widest]).tolist()
         moments = np.zeros((n_terms, 2, len(mean)))
-        # So many means at a time that the nodes of all of them stay in the cache.
-        part = 256
-        for start in range(0, len(mean), part):
-            chunk = slice(start, start + part)
-            self._add_pieces(np.sort(knots), mean[chunk], sd[chunk], centre, moments[..., chunk])
+        # The nodes of so many means fit into the cache of a processor.
+        chunk_size = 256
+        for start in range(0, len(mean), chunk_size):
+            chunk = slice(start, start + chunk_size)
+            self._add_pieces(np.sort(breaks), mean[chunk], sd[chunk], centre, moments[..., chunk])
         return moments
 
     def _add_pieces(
-        self, knots: Floats, mean: Floats, sd: Floats, centre: float, moments: Floats
+        self, breaks: Floats, mean: Floats, sd: Floats, centre: float, moments: Floats
     ) -> None:
-        """Add the moments of values between neighbouring knots, by the rule that each piece needs.
+        """Add the moments of values between neighbouring breaks, by the rule that each piece needs.
 
         ``moments`` has shape (n_terms, 2, n_means).
         """
-        # Columns: one row for each mean.
+        # (n_means, 1), against pieces of shape (n_means, n_pieces).
         mean = mean[:, np.newaxis]
         sd = sd[:, np.newaxis]
         spread = _REACH * sd
-        # Less than 1e-15 of a normal distribution lies further out; shape (n_means, n_pieces).
-        ends = np.clip(knots, mean - spread, mean + spread)
+        # Less than 1e-15 of a normal distribution lies further out.
+        ends = np.clip(breaks, mean - spread, mean + spread)
         begins = np.column_stack([mean - spread, ends[:, :-1]])
         sizes = ends - begins
-        # Exponentials of bounds are less smooth than powers: they take longer rules.
+        # Between bounds the map has exponentials, which are less smooth than powers.
         widths = sizes if self.score[:2] == _NO_BOUNDS else 2.0 * sizes
         rules = np.zeros(sizes.shape, dtype=np.int64)
-        for in_sds, in_scores in zip(_IN_SDS, _IN_SCORES):
-            rules += (widths > in_sds * sd) | (widths > in_scores)
+        for most_sds, most_scores in zip(_MOST_SDS, _MOST_SCORES):
+            rules += (widths > most_sds * sd) | (widths > most_scores)
         first_node = 0
-        for rule, n_nodes in enumerate(_SIZES):
+        for rule, n_nodes in enumerate(_RULE_SIZES):
             nodes = slice(first_node, first_node + n_nodes)
             first_node += n_nodes
             owner, piece = np.nonzero((rules == rule) & (sizes > 0.0))
@@ -463,7 +427,7 @@ class Law(NamedTuple):
             t = (scores - mean[owner]) / sd[owner]
             # (n_terms, n_pieces, n_nodes): masses of the nodes, times He_k(t).
             masses = np.empty((len(moments), *t.shape))
-            masses[0] = np.exp(-0.5 * t * t) * (_WEIGHTS[nodes] * size / (_SQRT_2_PI * sd[owner]))
+            masses[0] = np.exp(-0.5 * t * t) * (_WEIGHTS[nodes] * size / (SQRT_2_PI * sd[owner]))
             # He_{k+1} = t He_k - k He_{k-1}
             for degree in range(1, len(moments)):
                 masses[degree] = t * masses[degree - 1]
@@ -490,7 +454,10 @@ class Law(NamedTuple):
         return states_among(self.atoms, self.reach, values) < len(self.atoms)
 
     def cell_sizes(self, values: Floats) -> Floats:
-        """What turns the density at values into a probability; 0 where no value has one."""
+        """Width of the cell of each value: its probability over its density; 0 without a cell.
+
+        The density of an atom is its probability if there is no lattice, so that its width is 1.
+        """
         if self.step > 0.0:
             return np.full(np.shape(values), self.step)
         return np.where(self.is_atom(values), 1.0, 0.0)
@@ -505,7 +472,7 @@ class Law(NamedTuple):
 
     @property
     def edges_of_ends(self) -> tuple[float, float]:
-        """The ends of the cells of the last values."""
+        """The outer edges of the cells of the least and the greatest value."""
         return self.ends[0] - 0.5 * self.step, self.ends[1] + 0.5 * self.step
 
     def scaled(self, values: Floats) -> Floats:
@@ -515,9 +482,9 @@ class Law(NamedTuple):
         return self.transform(values)
 
     def upper_edges(self, values: Floats) -> Floats:
-        """Upper ends of the cells of the greatest values of the column that are not above some.
+        """Upper edge of the cell of the greatest value of the column that is at most each number.
 
-        A draw up to there becomes one of these values. The cells of the last values have no end.
+        Draws up to this edge become values up to that number. The outermost cells have no edge.
         """
         if self.step > 0.0:
             nearest = on_lattice(values, self.step, self.origin)
@@ -529,7 +496,8 @@ class Law(NamedTuple):
         return np.where(values >= self.ends[1], np.inf, edges)
 
     def _edges_of_cells(self, values: Floats) -> Floats:
-        """The same without a lattice, where values may repeat."""
+        """:meth:`upper_edges` between the ends of a column without a lattice."""
+        # Ordered states are their own edges, and so are values that do not repeat.
         if self.is_ordered or not len(self.seen):
             return values
         # Atoms between two values are not in the cells of these.
@@ -542,23 +510,23 @@ class Law(NamedTuple):
         return np.maximum(np.minimum(edge, below_next_atom), last_atom)
 
     def intervals(self, low: Floats, high: Floats, closed: Bools) -> tuple[Floats, Floats]:
-        """Ends of the intervals ``low < x <= high`` that hold what lies between two values.
+        """Ends of intervals ``begin < x <= end`` that hold the cells of the values between two.
 
-        ``closed``, of shape (2, n), says which of the values belong to them. They hold whole cells.
-        A value that has no cell holds nothing.
+        ``closed``, of shape (2, n), says which of ``low`` and ``high`` belong to them. A single
+        number that has no cell gives an empty interval.
         """
         ends = []
         for end, opens in ((low, ~closed[0]), (high, closed[1])):
             near = self.known(end)
             exact = np.where(np.isnan(near), end, near)
-            # Nothing is next to infinity.
+            # No number is next to infinity.
             opens = opens | np.isinf(exact)
             ends.append(self.upper_edges(np.where(opens, exact, np.nextafter(exact, -np.inf))))
         is_nothing = (low == high) & np.isnan(near) & (self.step == 0.0)
         return np.where(is_nothing, ends[1], ends[0]), ends[1]
 
     def known(self, values: Floats) -> Floats:
-        """The values of the column that some numbers are, but for rounding; NaN for others."""
+        """The value of the column that each number equals but for rounding; NaN where none does."""
         if self.step > 0.0 and not self.is_ordered:
             near = on_lattice(values, self.step, self.origin)
             reach = OFF_LATTICE * self.step
@@ -571,7 +539,7 @@ class Law(NamedTuple):
             return np.where(np.abs(values - near) <= reach, near, np.nan)
 
     def values(self, drawn: Floats) -> Floats:
-        """The values of the column in whose cells some numbers lie; NaN stays."""
+        """The value of the column in whose cell each number lies; NaN stays."""
         inside = np.clip(drawn, *self.ends)
         if self.step > 0.0 and not self.is_ordered:
             return on_lattice(inside, self.step, self.origin)
@@ -585,52 +553,10 @@ class Law(NamedTuple):
 
 
 def _runs(atoms: Floats, width: float) -> tuple[Ints, Ints]:
-    """The number of each atom among its neighbours on a lattice, and how many these are."""
-    # Neighbours on a lattice are one step apart, but for rounding.
+    """Runs of atoms that are neighbours on a lattice: the rank of each atom in its run, and the
+    size of that run."""
+    # Neighbours are one step apart, but for rounding.
     begins = np.append(True, np.diff(atoms) > 1.5 * width)[: len(atoms)]
     run = np.cumsum(begins) - 1
     run_begins = np.flatnonzero(begins)
     return np.arange(len(atoms)) - run_begins[run], np.bincount(run)[run]
-
-
-def _crowd_ends(points: Floats, mass: Floats) -> list[tuple[bool, bool]]:
-    """Whether values are frequent near either end of their range, and whether up to the end."""
-    # The outer parts that are looked at: this part of the range, or that of so many rows of a
-    # uniform column, but no more than the most.
-    least_outer = 0.025
-    rows_at_end = 10.0
-    most_outer = 0.05
-    # A skewed column may have many rows near its thin end: there the outermost rows have more room
-    # than the next ones, about 1.7 times as much for log-normal ones; even ones have as much.
-    most_thinned = 1.3
-    # In a range of less than this part of the greatest magnitude, log-odds next to an end would be
-    # rounding.
-    least_range = 1e-9
-    total = float(mass.sum())
-    outer = max(least_outer, rows_at_end / total)
-    size = float(points[-1] - points[0])
-    if outer > most_outer or size <= least_range * np.abs(points[[0, -1]]).max():
-        return [(False, False)] * 2
-    place = (points - points[0]) / size
-    # A uniform column would have twice this mass in either outer part.
-    least = 0.5 * outer * total
-    crowds = []
-    for distance, rows in ((place, mass), (1.0 - place[::-1], mass[::-1])):
-        is_dense = rows[distance < outer].sum() >= least
-        crowds.append(
-            (bool(is_dense), bool(is_dense and _thinning(distance, rows) <= most_thinned))
-        )
-    return crowds
-
-
-def _thinning(distance: Floats, mass: Floats) -> float:
-    """The room of the rows nearest to an end, as a multiple of that of as many behind them."""
-    # The share of the rows that are the first; of few rows more, but at most so many.
-    least_share = 0.025
-    most_share = 0.1
-    enough = 60.0
-    total = float(mass.sum())
-    n_rows = max(least_share * total, min(enough, most_share * total))
-    # Half of the rows at a distance are nearer: so are those of a lattice.
-    near, far = np.interp([n_rows, 2.0 * n_rows], np.cumsum(mass) - 0.5 * mass, distance)
-    return float(near / max(far - near, SMALLEST_NORMAL))

@@ -1,9 +1,9 @@
-"""Leaves and variables of a circuit as arrays, and the states that leaves have.
+"""The records that describe leaves, variables and rows to kernels, and the kernels of tables.
 
-The leaves of a category, or of a histogram axis, have a probability for each state and nothing
-more. Table of such a leaf: one entry a state and one more for a missing cell; its statistics have
-the same layout. Leaves of numbers with atoms have states in front of their other parameters. The
-plain twin of the kernels is ``tests/naive/circuit.py``.
+A table leaf, of a category or of a histogram axis, has a probability for each state and nothing
+more. Its table has one entry a state and one for a missing cell; its statistics have the same
+layout. Leaves of numbers with atoms have such states in front of their other parameters. The plain
+twin of the kernels is ``tests/naive/circuit.py``.
 """
 
 from typing import Any, NamedTuple, Self
@@ -66,12 +66,12 @@ class LeafTable(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A leaf as kernels read it: its family, its line, and where the table of its states begins."""
+    """A leaf as kernels read it: its family, its line, and where its table begins."""
 
     family: int
     line: int
     n_states: int
-    first: int
+    first_entry: int
 
 
 class Cells(NamedTuple):
@@ -80,15 +80,14 @@ class Cells(NamedTuple):
     Attributes
     ----------
     codes, values : int16 and float64 arrays of shape (n_features + 2 n_leaves, size)
-        State (the number of states where missing) of each cell, and the number that leaves with
-        formulas read: NaN without a number, as in a missing cell. Behind the variables each
-        leaf of several variables has two: its log density, and the flow that has reached it.
-        Behind all these, ``values`` has four for each variable (see :func:`edge_line`), and one
-        that is scratch.
+        ``codes`` has the state of each cell, the number of states where it is missing; ``values``
+        has what leaves with formulas read, NaN in a missing cell. Behind the lines of the variables
+        each block has two: its log density, and the flow that has reached it. Behind all these,
+        ``values`` has four lines for each variable (see :func:`edge_line`) and one of scratch.
     base : array of shape (size,)
         The log density that all leaves of the observed numeric cells of a row have in common.
     incomplete : int8 array of shape (n_features + 2 n_leaves,)
-        Whether a variable is missing in any row; leaves of several variables always are.
+        Whether a variable is missing in any row; blocks always count as missing.
     """
 
     codes: NDArray[np.int16]
@@ -99,9 +98,11 @@ class Cells(NamedTuple):
 
 @inlined
 def edge_line(cells: Cells, line: int) -> int:
-    """The first of the four lines of values that say what the cells of a variable on a lattice
-    are: the scores of their lower and upper edges, the log scales of their densities, and the first
-    of the rows with the same value. The first entry is infinite if the variable has no lattice."""
+    """The first of four lines about the cells of a variable on a lattice: scores of lower edges, of
+    upper edges, log scales of densities, and the first row with the same value.
+
+    Without a lattice, the first entry of the first line is infinite.
+    """
     return cells.codes.shape[0] + 4 * line
 
 
@@ -110,9 +111,9 @@ class Columns(NamedTuple):
 
     ``family`` is the family of the leaves of a variable, ``log_peak`` the greatest log density of
     its Gaussian leaves. Leaves are evaluated relative to that, or to the density within the bin:
-    so all values inside a circuit lie in [0, 1], and only terms that do not count can underflow.
-    ``ignored`` marks the variables that the circuit has been conditioned on, ``has_cells`` those on
-    a lattice whose leaves read the edges of cells.
+    so all values inside a circuit lie in [0, 1], and only negligible terms can underflow.
+    ``ignored`` marks the variables that the circuit has been conditioned on, ``has_cells`` those
+    whose leaves read the edges of lattice cells.
     """
 
     n_states: Ints
@@ -129,10 +130,10 @@ class Columns(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """Cells that an M-step adds to those of leaves: distributed like columns of these moments.
+    """Pseudo-counts of an M-step: cells added to those of leaves, distributed like their columns.
 
-    ``weight`` is their number, in the shape of the parameters; ``mean`` and ``sd`` are those of the
-    variables. The files of families take a number of each for a leaf.
+    ``weight`` is the number of cells, in the shape of the parameters; ``mean`` and ``sd`` are the
+    moments of the variables. Families of leaves take one number of each for a leaf.
     """
 
     weight: Floats
@@ -145,19 +146,19 @@ class Prior(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A variable as kernels read it; what its leaves have in common is ``axis[first:last]``."""
+    """A variable as kernels read it; its axis is ``axis[axis_begin:axis_end]``."""
 
     n_states: int
     family: int
     log_peak: float
-    first: int
-    last: int
+    axis_begin: int
+    axis_end: int
 
 
 @inlined
 def leaf_of(leaves: LeafTable, leaf: int) -> Leaf:
     """The facts of one leaf."""
-    # Without the arrays of all leaves, which a call would hand over one by one.
+    # A call passes every array of a record by itself: four numbers cost less.
     return Leaf(leaves.family[leaf], leaves.line[leaf], leaves.n_states[leaf], leaves.first[leaf])
 
 
@@ -172,32 +173,32 @@ def column_of(columns: Columns, var: int) -> Column:
 class Lines(NamedTuple):
     """What the posteriors of missing cells are put together from, leaf by leaf.
 
-    Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]`` to the lines from ``first[l]``
-    on; there are ``n_lines``.
+    Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]`` to the lines from
+    ``first_line[l]`` on, multiplied by the posterior weight of the leaf; there are ``n_lines``.
     """
 
     feature_ptr: Ints
     feature: Floats
-    first: Ints
+    first_line: Ints
     n_lines: int
 
 
 @inlined
 def state_line(leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, out: int) -> None:
     """Read the table entry of each row's state."""
-    first_entry = leaf.first
+    first_entry = leaf.first_entry
     var = leaf.line
     codes = cells.codes
     if leaf.n_states == 2:
         # A choice between three numbers vectorises where a look-up would not.
-        zero = table[first_entry]
-        one = table[first_entry + 1]
+        value_0 = table[first_entry]
+        value_1 = table[first_entry + 1]
         missing = table[first_entry + 2]
         for r in range(n):
             code = codes[var, r]
-            lines[out, r] = zero if code == 0 else (one if code == 1 else missing)
+            lines[out, r] = value_0 if code == 0 else (value_1 if code == 1 else missing)
     else:
-        # A gather: several times as slow, but any number of states has it.
+        # A look-up is several times as slow, but serves any number of states.
         for r in range(n):
             lines[out, r] = table[first_entry + codes[var, r]]
 
@@ -207,31 +208,31 @@ def add_states(
     leaf: Leaf, cells: Cells, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
     """Add the flow of each row to the count of its state."""
-    first_entry = leaf.first
+    first_entry = leaf.first_entry
     var = leaf.line
     codes = cells.codes
     if leaf.n_states == 2:
-        # Sums over all rows vectorise where counts of states would wait for each other.
-        zero = 0.0
-        one = 0.0
+        # Three sums vectorise, where additions to one array would wait for each other.
+        count_0 = 0.0
+        count_1 = 0.0
         missing = 0.0
         for r in range(n):
             code = codes[var, r]
             part = lines[flow, r]
-            zero += part if code == 0 else 0.0
-            one += part if code == 1 else 0.0
+            count_0 += part if code == 0 else 0.0
+            count_1 += part if code == 1 else 0.0
             missing += part if code == 2 else 0.0
-        statistic[first_entry] += zero
-        statistic[first_entry + 1] += one
+        statistic[first_entry] += count_0
+        statistic[first_entry + 1] += count_1
         statistic[first_entry + 2] += missing
     else:
         for r in range(n):
-            # A missing cell has the number of states as its state, and a place of its own.
+            # The code of a missing cell is the number of states, which is the last entry.
             statistic[first_entry + codes[var, r]] += lines[flow, r]
 
 
 class States(NamedTuple):
-    """The states of all leaves of states one after the other.
+    """The states of all leaves that have some, leaf by leaf.
 
     ``begin`` and ``size`` cut them into the leaves ``leaf``; ``param``, ``entry`` and ``state``
     are the positions of a state in the parameters, the tables and among the states of all
@@ -248,7 +249,7 @@ class States(NamedTuple):
 
 def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
     """List the states of all leaves that have some; ``n_states`` are those of the variables."""
-    # A leaf of several variables has their states one variable after the other.
+    # A block has the states of its variables one variable after the other.
     owner = leaves.owner
     size = n_states[leaves.scope]
     before = offsets(size)
@@ -267,7 +268,7 @@ def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
 
 
 def axis_in(flat: Floats) -> Histogram | Law | None:
-    """What the stretch of a variable holds that kernels read; None where that is empty."""
+    """The histogram or law that a stretch of numbers holds; None where it is empty."""
     if not len(flat):
         return None
     # The record of a law begins with zero, that of an axis with the positive scale of a tail.

@@ -1,7 +1,7 @@
-"""The distribution of a numeric column alone, and bins of its values.
+"""The margin of a numeric column, its distribution by itself, as a histogram.
 
-:func:`fit_histogram` keeps atoms apart and follows the margin of the column, whatever bins are made
-of it. :func:`plain_axis` has bins of equal mass and nothing more, as in the papers.
+:func:`fit_histogram` estimates it with a kernel and keeps atoms apart; bins are made of its cells.
+:func:`plain_axis` has bins of equal mass and nothing more, as in the papers.
 """
 
 from functools import lru_cache
@@ -24,8 +24,8 @@ from skpc.variables.law import Law
 
 #: Largest number of bins of a column, unless a user says otherwise.
 MOST_BINS = 20
-_CELLS = 64
-#: Bandwidths compared, in cells of the grid.
+#: Cells of an axis, about, and bandwidths compared, in cells of the grid.
+_AXIS_CELLS = 64
 _BANDWIDTHS = np.r_[0.0, np.geomspace(0.35, 100.0, 24)]
 
 
@@ -71,65 +71,63 @@ def fit_histogram(values: Floats, weight: Floats, law: Law) -> Histogram:
     atom_mass = mass[~is_free]
     points = points[is_free]
     mass = mass[is_free]
-    edges, cumulated = _margin(points, mass, law) if len(points) else _gaps(law)
+    edges, cumulated = _smoothed_margin(points, mass, law) if len(points) else _edges_between(law)
     edges, cumulated, point = _with_atoms(edges, cumulated, law)
-    # Of less than three values, the next one is more likely between than beyond.
+    # With less than three values each tail has a quarter, so that half of the mass is between.
     beyond = 1.0 / max(float(mass.sum() or total) + 1.0, 4.0)
-    low, high = _ends(edges, law)
-    # A tail without room has what no row can have.
-    tail_masses = np.array([beyond if low < edges[0] else NOTHING])
-    tail_masses = np.append(tail_masses, beyond if edges[-1] < high else NOTHING)
-    masses = _masses(cumulated, point, beyond, tail_masses)
+    low, high = _tail_ends(edges, law)
+    # No row can be in a tail without room.
+    has_room = np.array([low < edges[0], edges[-1] < high])
+    tail_masses = np.where(has_room, beyond, NOTHING)
+    masses = _cell_masses(cumulated, point, beyond, tail_masses)
     n_others = float(mass.sum())
     if n_others > 0.0:
-        # The frequent atoms are states; the others are cells of the bins around them.
-        alone = _alone(atom_mass, total)
-        # So is one at an end: a zero is another matter than small values.
-        alone |= np.isin(atoms, [law.low, law.high])
-        binned_mass = atom_mass[~alone].sum()
+        # Frequent atoms are states of their own; the others are cells of the bins around them.
+        are_states = _are_frequent(atom_mass, total)
+        # An atom at an end is a state, too: zeros are apart from small values.
+        are_states |= np.isin(atoms, [law.low, law.high])
+        binned_mass = atom_mass[~are_states].sum()
         masses *= n_others / (n_others + binned_mass)
-        cells = np.searchsorted(edges, atoms[~alone], side="right")
-        masses[cells] = atom_mass[~alone] / (n_others + binned_mass)
+        cells = np.searchsorted(edges, atoms[~are_states], side="right")
+        masses[cells] = atom_mass[~are_states] / (n_others + binned_mass)
         n_others += float(binned_mass)
     tails = _tail_scales(points, mass, law)
     return Histogram(edges, *tails, None, masses, point, low, high, law.step, n_others)
 
 
 def _histogram_of_states(points: Floats, mass: Floats, law: Law) -> Histogram:
-    """That of ordered states: their shares, and next to nothing anywhere else."""
-    edges, _, point = _with_atoms(*_gaps(law), law)
-    counts = np.zeros(len(point))
-    np.add.at(counts, np.searchsorted(edges, points, side="right"), mass)
-    # A state that these rows lack may be in others.
+    """:func:`fit_histogram` of ordered states: their shares, and next to nothing between them."""
+    edges, _, point = _with_atoms(*_edges_between(law), law)
+    counts = group_sums(np.searchsorted(edges, points, side="right"), mass, len(point))
+    # Half a row is added to each state: one that these rows lack may come.
     counts = np.where(np.isnan(point), 0.0, counts + 0.5)
     shares = counts / counts.sum()
     masses = np.where(np.isnan(point), NOTHING, shares)
     tails = _tail_scales(np.empty(0), np.empty(0), law)
-    ends = _ends(edges, law)
+    ends = _tail_ends(edges, law)
     return Histogram(edges, *tails, None, masses, point, *ends, law.step, float(mass.sum()))
 
 
-def _alone(mass: Floats, total: float) -> Bools:
-    """Which atoms are states of their own."""
-    # Atoms that are states of their own: most of them, and the part of the rows that each must
-    # have.
-    most_alone = 8
-    least_alone = 0.05
-    is_frequent = mass >= least_alone * total
-    is_frequent[np.argsort(-mass, kind="stable")[most_alone:]] = False
+def _are_frequent(mass: Floats, total: float) -> Bools:
+    """Which atoms are so frequent that they are states of their own."""
+    # At most so many atoms are, and each has at least this part of the rows.
+    most_states = 8
+    least_part = 0.05
+    is_frequent = mass >= least_part * total
+    is_frequent[np.argsort(-mass, kind="stable")[most_states:]] = False
     return is_frequent
 
 
-def _ends(edges: Floats, law: Law) -> tuple[float, float]:
-    """Where tails end; an atom that is the end of its column has a cell around it."""
+def _tail_ends(edges: Floats, law: Law) -> tuple[float, float]:
+    """Where the tails end; an atom at an end of the column has a cell around it."""
     low, high = law.edges_of_ends
     return min(low, float(edges[0])), max(high, float(edges[-1]))
 
 
-def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
+def _smoothed_margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     """Edges over the range of the values, and the part of their mass that lies below each."""
-    # Cells of the grid on which the margin is smoothed, and cells of an axis.
-    grid = 512
+    # Cells of the grid on which the margin is smoothed.
+    grid_cells = 512
     # The outermost cells begin and end at most this part of the range beyond it.
     widened = 0.01
     step = law.step
@@ -137,11 +135,11 @@ def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     if step == 0.0 and len(points) == 1:
         half = 1e-6 * (abs(points[0]) or 1.0)
         return np.array([points[0] - half, points[0] + half]), np.array([0.0, 1.0])
-    # Largest number of points of a lattice that is its own grid.
+    # A lattice of fewer points is its own grid; else the grid is even on the scale of the score.
     lattice_cells = 200
     has_grid = step > 0.0 and size / step < lattice_cells
     z = points if has_grid else law.transform(points)
-    n_cells = round(size / step) + 1 if has_grid else grid
+    n_cells = round(size / step) + 1 if has_grid else grid_cells
     width = step if has_grid else (z[-1] - z[0]) / (n_cells - 1)
     # Cells lie around the points of the grid.
     ends = z[0] + width * (np.arange(n_cells + 1) - 0.5)
@@ -150,7 +148,7 @@ def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     if has_grid:
         return ends, below
     edges = law.inverse(ends)
-    chosen = _coarser(below, ends)
+    chosen = _coarse_edges(below, ends)
     edges = edges[chosen]
     below = below[chosen]
     if step > 0.0:
@@ -173,11 +171,11 @@ def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     return edges[apart], below[apart]
 
 
-def _coarser(below: Floats, ends: Floats) -> Ints:
-    """Edges of the grid between which the mass, or the distance, is about a cell's."""
-    # Mass and distance each rise from 0 to 1, so that a cell is narrow where either is large.
+def _coarse_edges(below: Floats, ends: Floats) -> Ints:
+    """Which edges of the grid are edges of the axis."""
+    # Part of the mass and part of the distance so far: where mass is dense, cells are narrow.
     progress = below + (ends - ends[0]) / (ends[-1] - ends[0])
-    wanted = np.linspace(0.0, 2.0, _CELLS + 1)
+    wanted = np.linspace(0.0, 2.0, _AXIS_CELLS + 1)
     chosen = np.unique(np.searchsorted(progress, wanted[1:-1]))
     return np.unique(np.concatenate([[0], chosen, [len(ends) - 1]]))
 
@@ -185,45 +183,46 @@ def _coarser(below: Floats, ends: Floats) -> Ints:
 def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     """Smooth the masses of cells by the bandwidth of the greatest leave-one-out likelihood.
 
-    If a value repeats, one of its rows is left out where ties belong to the column (a lattice),
-    else all of them. Places increase.
+    ``place`` has the cell of each value, increasing. Where values are tied by a lattice, one row is
+    left out at a time, else all rows of a value.
     """
     count = group_sums(place, mass, n_cells)
     total = float(mass.sum())
     # A little mass everywhere, so that no likelihood is zero.
     background = 1.0 / (n_cells * (total + 1.0))
-    response, self_weight = (part[0 if tied else 1 :] for part in _heat(n_cells))
-    # A reflected signal is filtered by products of its cosine transform.
+    response, self_weight = (part[0 if tied else 1 :] for part in _heat_kernels(n_cells))
+    # (n_bandwidths, n_cells): the cosine transform reflects at the ends of the grid.
     smooth = np.maximum(idct(dct(count) * response), 0.0)
-    out = np.minimum(mass, 1.0) if tied else mass
-    # Neighbours in one cell, of which as much is left out, have one likelihood.
-    begins_group = np.append(True, (place[1:] != place[:-1]) | (out[1:] != out[:-1]))
+    left_out = np.minimum(mass, 1.0) if tied else mass
+    # Values in one cell of which as much is left out have one likelihood: it is computed once.
+    begins_group = np.append(True, (place[1:] != place[:-1]) | (left_out[1:] != left_out[:-1]))
     group_mass = np.add.reduceat(mass, np.flatnonzero(begins_group))
     place = place[begins_group]
-    out = out[begins_group]
-    left = np.maximum(smooth[:, place] - out * self_weight[:, place], 0.0)
-    left /= np.maximum(total - out, 1e-300)
-    best = smooth[np.argmax(np.log(left + background) @ group_mass)] / total + background
-    return best / best.sum()
+    left_out = left_out[begins_group]
+    density = np.maximum(smooth[:, place] - left_out * self_weight[:, place], 0.0)
+    density /= np.maximum(total - left_out, 1e-300)
+    likeliest = np.argmax(np.log(density + background) @ group_mass)
+    masses = smooth[likeliest] / total + background
+    return masses / masses.sum()
 
 
 @lru_cache(maxsize=4)
-def _heat(n_cells: int) -> tuple[Floats, Floats]:
-    """Of each bandwidth up to ``n_cells``: what multiplies the cosine transform of a signal, and
-    what one unit in each cell adds to the cell itself.
+def _heat_kernels(n_cells: int) -> tuple[Floats, Floats]:
+    """Kernels of all bandwidths up to ``n_cells``, for a chain of cells with insulated ends.
 
-    Heat spreads so along a chain of cells whose ends are insulated: unlike that of a normal
-    density, this kernel is positive at every bandwidth.
+    They are those of heat along the chain: unlike normal densities on a grid, they are positive at
+    every bandwidth. Returned are what multiplies the cosine transform of a signal, and what a unit
+    in each cell leaves in that cell; both have shape (n_bandwidths, n_cells).
     """
     bandwidths = _BANDWIDTHS[n_cells >= _BANDWIDTHS, np.newaxis]
     response = np.exp(bandwidths**2 * (np.cos(np.pi / n_cells * np.arange(n_cells)) - 1.0))
     waves = dct(np.eye(n_cells), axis=0, norm="ortho")
-    # The diagonals of the smoothing matrices, of shape (n_bandwidths, n_cells).
+    # The second are the diagonals of the smoothing matrices.
     return response, response @ waves**2
 
 
-def _gaps(law: Law) -> tuple[Floats, Floats]:
-    """Edges half the way between the atoms of a column that has nothing else, and at its ends."""
+def _edges_between(law: Law) -> tuple[Floats, Floats]:
+    """Edges around the atoms of a column that has nothing else, and the mass below each edge."""
     half = law.step / 2.0 or law.reach
     atoms = law.atoms
     edges = np.r_[atoms[0] - half, (atoms[1:] + atoms[:-1]) / 2.0, atoms[-1] + half]
@@ -231,7 +230,7 @@ def _gaps(law: Law) -> tuple[Floats, Floats]:
 
 
 def _with_atoms(edges: Floats, cumulated: Floats, law: Law) -> tuple[Floats, Floats, Floats]:
-    """Cut the cells of atoms out of the line."""
+    """Edges with those of the cells of atoms, the mass below each, and the atom of each cell."""
     half = law.step / 2.0
     atoms = law.atoms
     if law.step > 0.0:
@@ -243,6 +242,7 @@ def _with_atoms(edges: Floats, cumulated: Floats, law: Law) -> tuple[Floats, Flo
         next_number = np.nextafter(atoms, np.inf)
         end = np.maximum(atoms + law.reach, next_number)
     tolerance = 1e-6 * (end - begin)
+    # (n_edges, n_atoms)
     places = edges[:, np.newaxis]
     inside = (places >= begin - tolerance) & (places <= end + tolerance)
     # Edges within the cell of an atom give way to the ends of this cell.
@@ -257,32 +257,30 @@ def _with_atoms(edges: Floats, cumulated: Floats, law: Law) -> tuple[Floats, Flo
     return merged, below, point
 
 
-def _masses(cumulated: Floats, point: Floats, beyond: float, tail_mass: Floats) -> Floats:
-    """Masses of the cells without atoms, from what lies below the edges.
+def _cell_masses(cumulated: Floats, point: Floats, beyond: float, tail_mass: Floats) -> Floats:
+    """Masses of the cells without atoms, which sum to one, from the mass below each edge.
 
-    The tails have masses of their own, and all cells together in which nothing was seen have the
-    mass ``beyond``.
+    ``tail_mass`` has those of both tails; ``beyond`` is that of all cells together that are empty.
     """
     is_atom = ~np.isnan(point[1:-1])
     inner = np.where(is_atom, 0.0, np.diff(cumulated))
     inner /= max(inner.sum(), 1e-300)
-    gap = ~is_atom & (inner <= 0.0)
-    if gap.any():
-        # Cells in which nothing was seen share the mass that the others give up.
+    is_empty = ~is_atom & (inner <= 0.0)
+    if is_empty.any():
         inner *= 1.0 - beyond
-        inner[gap] = beyond / gap.sum()
+        inner[is_empty] = beyond / is_empty.sum()
     inner *= 1.0 - tail_mass.sum()
     return np.concatenate([tail_mass[:1], inner, tail_mass[1:]])
 
 
 def _tail_scales(points: Floats, mass: Floats, law: Law) -> tuple[float, float]:
-    """Mean excess of the outermost rows at either end."""
+    """Scales of both tails: the mean distance of the outermost rows from the innermost of these."""
     least = max(law.step, 1e-3 * (law.high - law.low), np.spacing(abs(law.high)), 1e-300)
     if len(points) < 2:
         scale = max(least, 0.1 * (law.high - law.low), 1e-3 * (abs(law.high) or 1.0))
         return scale, scale
     scales = []
-    # Tails start from the mean excess of this many of the outermost rows.
+    # So many rows are the outermost ones.
     tail_rows = 10.0
     # The lower tail is the upper one of the reversed values.
     for values, weight in ((points[::-1], mass[::-1]), (points, mass)):
@@ -331,9 +329,8 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Histogram:
     points, inverse = np.unique(values[observed] + 0.0, return_inverse=True)
     mass = exact_group_sums(inverse, weight[observed])
     cumulated = np.cumsum(mass)
-    # Smallest bins and tails of plain axes, as fractions of the column's spread. Both lost next to
-    # nothing on held-out rows of 91 real columns, and both keep a repeated value from earning an
-    # unbounded density.
+    # Smallest bins and tails, as fractions of the spread of the column. They keep the density of a
+    # repeated value bounded, and cost next to nothing on held-out rows of 91 real columns.
     smallest_width = 1e-3
     smallest_tail = 1e-2
     if len(points) == 1:
@@ -342,7 +339,7 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Histogram:
         return Histogram(np.array([points[0] - half, points[0] + half]), spread, spread)
     n_bins = min(n_bins, max(1, int(np.sqrt(cumulated[-1] / ROWS_PER_CELL)) - 2))
     candidates = weighted_quantiles(points, cumulated, np.arange(1, n_bins + 2), n_bins + 2)
-    # A width that one wild value cannot change, unless most values are equal.
+    # No single wild value changes this spread, unless most values are equal.
     low, median, high = weighted_quantiles(points, cumulated, np.array([1, 2, 3]), 4)
     spread = 0.5 * float(high - low) or 0.25 * float(candidates[-1] - candidates[0])
     spread = max(spread or _mean_deviation(points, mass, median), TINY)

@@ -1,7 +1,7 @@
-"""Masses of a normal distribution in cells, inside kernels; far out in the tails too.
+"""Masses of cells of a normal distribution, for kernels, also far out in the tails.
 
-The mass of a narrow cell is a difference of two numbers that are nearly equal. So a cell counts
-relative to the density in its middle: for narrow cells that is a series, which vectorises.
+The mass of a narrow cell would be a difference of two nearly equal numbers. So it is computed
+relative to the density in the middle of the cell, by a series, which vectorises.
 """
 
 import math
@@ -50,7 +50,7 @@ def log_cell(u: float, width: float) -> float:
         quarters = 1.0
         for order in range(1, 6):
             quarters *= 0.25
-            # What stands beside t^(2 order) in the product of both series.
+            # The coefficient of t^(2 order) in the product of the series of both factors.
             coefficient = 0.0
             cosh_term = 1.0
             for cosh_order in range(order + 1):
@@ -76,7 +76,7 @@ def log_mass_between(low: float, high: float) -> float:
         upper = math.erfc(high * math.sqrt(0.5))
         mass = 0.5 * (math.erfc(low * math.sqrt(0.5)) - upper)
         return math.log(max(mass, LEAST_MASS))
-    # Less the part of the tail that lies beyond the other edge.
+    # The part of the tail beyond the far edge is subtracted.
     beyond = math.exp(-0.5 * (high - low) * (high + low)) * _tail(high) if high < np.inf else 0.0
     return math.log(max(_tail(low) - beyond, LEAST_MASS)) - 0.5 * low * low - HALF_LOG_2_PI
 

@@ -8,7 +8,7 @@ from skpc._arrays import Bools, Floats, Ints, offsets
 
 
 class Patterns(NamedTuple):
-    """Rows sorted by their missingness pattern: by which of their cells are missing.
+    """Rows grouped by their missingness pattern, that is by which of their cells are missing.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class Patterns(NamedTuple):
     n_missing : ndarray of shape (n_patterns,)
         Number of missing columns of each pattern.
     pattern : ndarray of shape (n_rows,)
-        The pattern of each row, in their order.
+        The pattern of each entry of ``order``.
     n_observed : ndarray of shape (n_rows,)
         Number of observed cells of each row.
 
@@ -51,7 +51,7 @@ class Patterns(NamedTuple):
         """The patterns of rows with NaN where a cell is missing."""
         observed = ~np.isnan(scores)
         n_observed = observed.sum(axis=1)
-        # The bits of a row as one value: these sort faster than rows do.
+        # The bits of a row make one value, as values sort faster than rows.
         bits = np.packbits(np.insert(observed, 0, True, axis=1), axis=1)
         key = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
         _, first_row, pattern, size = np.unique(key, True, True, True)

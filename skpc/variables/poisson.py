@@ -1,10 +1,10 @@
 """Poisson leaves, for counts: 0, 1, 2, ... without an upper end.
 
-Table of a leaf: rate, log rate, nothing, log value of a missing cell. Statistics: those of
-:func:`skpc.variables.gaussian.add_gaussian`, whose mean is the rate. A family of leaves has a file
-of its own. The plain twin is ``tests/naive/circuit.py``.
+The table of a leaf has rate, log rate, an unused entry, and the log value of a missing cell. The
+statistics are those of :func:`skpc.variables.gaussian.add_gaussian`, with the rate as the mean. The
+plain twin is ``tests/naive/circuit.py``.
 
-A count x is most probable under the rate x. Its probability there is divided out of all leaves
+A count x is most probable under the rate x. All leaves divide by this probability
 (:func:`log_base`), so that the values inside a circuit lie in [0, 1] and no leaf needs log(x!).
 """
 
@@ -24,13 +24,13 @@ from skpc.variables.leaves import Leaf, Prior
 N_PARAMS = 1
 N_ENTRIES = 4
 
-#: Kernels list all likely counts; counts with a greater rate are better described by a Gaussian.
+#: Forms list all likely counts; a Gaussian describes counts of greater rates better.
 GREATEST_RATE = 1e6
 CELL = "a whole number, 0 or more,"
 NEEDED = f"a rate in (0, {GREATEST_RATE:g}]"
 
-#: Rates whose exponential is far from the smallest float.
-_RATE_OF_A_DRAW = 500.0
+#: Rates are used up in steps of at most this size: exp(-step) is far from the smallest float.
+_LARGEST_STEP = 500.0
 
 
 @inlined
@@ -43,10 +43,10 @@ def log_base(x: float) -> float:
 def log_poisson(leaf: Leaf, table: Floats, x: float) -> float:
     """Log probability relative to :func:`log_base`."""
     # The entry of states, of which there are none, stands first.
-    rate = table[leaf.first + 1]
-    log_rate = table[leaf.first + 2]
-    missing = table[leaf.first + 4]
-    # The logarithm of a missing cell is not wanted, and that of zero does not count.
+    rate = table[leaf.first_entry + 1]
+    log_rate = table[leaf.first_entry + 2]
+    missing = table[leaf.first_entry + 4]
+    # The logarithm of zero or of a missing cell is not used.
     positive_count = x if x > 0.0 else 1.0
     relative = x * (log_rate - fast_log(positive_count)) + (x - rate)
     return relative if x == x else missing
@@ -58,34 +58,33 @@ def draw_poisson(rate: float, streams: Streams, j: int) -> float:
     # Not inlined: a loop more would slow down the draws of all other families.
     count = 0.0
     while rate > 0.0:
-        # The exponential of a larger rate would underflow.
-        step = min(rate, _RATE_OF_A_DRAW)
+        step = min(rate, _LARGEST_STEP)
         rate -= step
         # Exponential times pass the step where the product of uniform numbers passes exp(-step).
-        left = uniform(streams, j)
-        while left > math.exp(-step):
-            left *= uniform(streams, j)
+        product = uniform(streams, j)
+        while product > math.exp(-step):
+            product *= uniform(streams, j)
             count += 1.0
     return count
 
 
 def fits(rate: Floats) -> Any:
-    """Whether these are parameters."""
+    """Whether these are valid parameters."""
     return (np.asarray(rate) > 0) & (np.asarray(rate) <= GREATEST_RATE)
 
 
 def log_peak(rate: Floats) -> Floats:
-    """No density is in common to all counts."""
+    """Zero: what counts have in common is :func:`log_base`, which depends on the count."""
     return np.zeros(len(rate))
 
 
 def entries(rate: Floats, highest: Floats) -> Floats:
-    """Tables of many leaves, one a column."""
+    """Tables of many leaves, shape (4, n_leaves)."""
     return np.array([rate, np.log(rate), 0.0 * rate, 0.0 * rate])
 
 
 def form(rate: Floats) -> Points:
-    """What kernels and predictive values see: the counts that any of the rates makes likely."""
+    """The distributions of many leaves over the counts that any of their rates makes likely."""
     # Standard deviations, and counts beyond them, that hold all but 1e-17 of the mass.
     width = 12.0
     margin = 40.0
@@ -105,7 +104,7 @@ def updated(statistic: Floats, param: Floats, prior: Prior) -> Floats:
     """
     smallest_rate = 1e-9
     (rate,) = param
-    (observed, distance, _, missing) = statistic
+    observed, distance, _, missing = statistic
     count = observed + missing + prior.weight
     # A missing cell counts with the rate so far, a cell of the prior with the mean of its column.
     total = distance + (observed + missing) * rate + prior.weight * prior.mean

@@ -1,4 +1,8 @@
-"""The distribution of a missing cell, given the observed cells of its row."""
+"""The distributions of missing cells, given the observed cells of their rows.
+
+The parts of a predictive distribution may have several forms (:class:`FormSum`), and a cell may be
+known to lie in intervals (:class:`WithinIntervals`).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,12 +21,12 @@ from skpc.variables.ranks import Ranks
 
 @dataclass(frozen=True, eq=False)
 class FormSum(Form):
-    """Distributions whose parts have several forms; see :class:`Predictive` for their sum.
+    """Distributions whose parts have several forms: the sums of these.
 
     Parameters
     ----------
     forms : tuple of forms
-        Each with one row of probabilities for each distribution; over all forms these add up.
+        Each has one row of probabilities for each distribution; over all forms a row sums to one.
 
     Examples
     --------
@@ -50,7 +54,7 @@ class FormSum(Form):
         return mean, square
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
-        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
+        """What each distribution's own interval ``low < x <= high`` adds to its moments."""
         parts = [form.moments_between(low, high, centre) for form in self.forms]
         mean, square = np.sum(parts, axis=0)
         return mean, square
@@ -89,16 +93,16 @@ class FormSum(Form):
 
 @dataclass(frozen=True, eq=False)
 class WithinIntervals(Form):
-    """Distributions within intervals ``low < x <= high`` of their own; see :class:`FormSum`.
+    """Distributions given that each number lies in intervals ``low < x <= high`` of its own.
 
     Parameters
     ----------
     form : FormSum
-        The distributions as they are elsewhere, too.
+        The distributions without this condition.
     low, high : ndarrays of shape (n, n_intervals)
-        Their intervals, which are disjoint, or empty.
+        The intervals of each distribution, which are disjoint or empty.
     weight : ndarray of shape (n,)
-        What probabilities of values in the intervals are multiplied with.
+        Factor of the probabilities of values in the intervals.
     """
 
     form: FormSum
@@ -113,7 +117,7 @@ class WithinIntervals(Form):
 
     def below(self, x: Floats, low: Any = -np.inf) -> Floats:
         """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
-        # What lies in each interval up to x.
+        # Each interval is cut to the part that lies between low and x.
         pieces = [
             self.form.below(np.clip(x, begin, end), np.clip(low, begin, end))
             for begin, end in zip(self.low.T, self.high.T)
@@ -125,7 +129,7 @@ class WithinIntervals(Form):
         return self.below(np.full(len(self.weight), np.inf))
 
     def holds(self, x: Floats) -> Any:
-        """Which numbers, one for each distribution, are in its intervals."""
+        """Whether the number for each distribution is in one of its intervals."""
         cells = x[:, np.newaxis]
         return ((self.low < cells) & (cells <= self.high)).any(axis=1)
 
@@ -143,9 +147,9 @@ class WithinIntervals(Form):
         return mean, square
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
-        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
+        """What each distribution's own interval ``low < x <= high`` adds to its moments."""
         ends = np.maximum(self.low, low[:, np.newaxis]), np.minimum(self.high, high[:, np.newaxis])
-        # Two intervals that do not meet have an empty one in common.
+        # Where two intervals do not meet, their intersection must be empty, not reversed.
         within_ends = replace(self, low=ends[0], high=np.maximum(*ends))
         return within_ends.moments(centre)
 
@@ -163,7 +167,7 @@ class Predictive:
     Parameters
     ----------
     terms : sequence of Points, Normals, Bins or ScoredNormals
-        Forms with one row of probabilities for each cell. Over all terms these sum to one.
+        Forms with one row of probabilities for each cell; over all terms a row sums to one.
     known : ndarray of shape (n_rows,)
         The cells that are observed, NaN where missing.
     labels : array of shape (n_states,), default=None
@@ -172,8 +176,8 @@ class Predictive:
     index : pandas Index, default=None
         Names of the rows, for :meth:`to_frame`.
     law : Law, default=None
-        What a numeric column is. If it has a lattice, distribution functions rise only at its
-        points, and quantiles are such points.
+        What a numeric column is. On a lattice, distribution functions rise only at its points, and
+        quantiles are such points.
     dates : Calendar or Ranks, default=None
         How the numbers are dates or ordered categories. Then means, quantiles, atoms and edges are
         such (the nearest category), ``cdf`` takes them, and variances are squares of
@@ -236,14 +240,15 @@ class Predictive:
         reference = members[0]
         weight = np.asarray(weight, dtype=np.float64)
         _refuse_other_cells(members)
-        fits = weight.shape in ((len(members),), (len(reference.known), len(members)))
+        # One weight for each row and member, or for each member.
+        shape = (len(reference.known), len(members))
+        fits = weight.shape in (shape, shape[1:])
         if not fits or np.any(weight < 0.0) or not np.allclose(weight.sum(axis=-1), 1.0):
             raise ValueError(
-                f"weight must have shape ({len(members)},) or "
-                f"({len(reference.known)}, {len(members)}) and rows of probabilities that sum to "
-                f"one, got shape {weight.shape}: {weight}"
+                f"weight must have shape {shape[1:]} or {shape} and rows of probabilities that sum "
+                f"to one, got shape {weight.shape}: {weight}"
             )
-        row_weights = np.broadcast_to(weight, (len(reference.known), len(members)))
+        row_weights = np.broadcast_to(weight, shape)
         terms = [
             term.scaled(row_weights[:, [k]])
             for k, member in enumerate(members)
@@ -265,21 +270,20 @@ class Predictive:
         Predictive
             It has ``probabilities`` in a column of categories only.
         """
-        # Probabilities that are divided by are at least this.
+        # Intervals of a smaller probability count as impossible, which must not divide by zero.
         least = 1e-300
         whole = WithinIntervals(FormSum(self.terms), low, high, np.ones(len(self.known)))
-        # The intervals of a row may be impossible, which must not divide by zero.
         total = whole.total()
         weight = 1.0 / np.maximum(total, least)
         terms: list[Any] = [replace(whole, weight=weight)]
         if self.labels is not None:
             # Categories remain categories, of which those outside the intervals are impossible.
             codes = np.tile(self.terms[0].value, (len(weight), 1)).T
-            held = np.column_stack([whole.holds(code) for code in codes])
-            prob = self.terms[0].prob * held * weight[:, np.newaxis]
+            is_within = np.column_stack([whole.holds(code) for code in codes])
+            prob = self.terms[0].prob * is_within * weight[:, np.newaxis]
             terms = [Points(self.terms[0].value, prob)]
         elif len(lost := np.flatnonzero(total < least)):
-            # So far away what a tail leaves to a range is at its near end.
+            # So far out in a tail all mass is at the near end of the range.
             nearest = np.clip(whole.centre, np.nextafter(low[lost, 0], np.inf), high[lost, 0])
             terms.append(Points(nearest, np.equal.outer(np.arange(len(total)), lost) * 1.0))
         return replace(self, terms=terms)
@@ -287,7 +291,8 @@ class Predictive:
     @property
     def probabilities(self) -> Any:
         """Probabilities of the states of the column; None without states."""
-        (term, *later_terms) = self.terms
+        # Terms of several forms, or within intervals, have no states in common.
+        term, *later_terms = self.terms
         if later_terms or (self.labels is None and self.edges is None):
             return None
         prob = term.prob / term.prob.sum(axis=1, keepdims=True)
@@ -316,6 +321,7 @@ class Predictive:
 
     @property
     def _atoms(self) -> Floats:
+        """The :attr:`atoms` as numbers."""
         return FormSum(self.terms).atoms if self.labels is None else np.empty(0)
 
     def atom_probabilities(self) -> Floats:
@@ -337,9 +343,10 @@ class Predictive:
         return as_dates(self._mean(), self.dates)
 
     def _mean(self) -> Floats:
+        """The :meth:`mean` as numbers."""
         form, known = self._numbers()
         missing = np.isnan(known)
-        # Parts without weight have no quadrature.
+        # Observed cells get weight zero, which saves their quadratures.
         means = form.scaled(missing[:, np.newaxis]).means()
         return np.where(missing, means, known)
 
@@ -359,12 +366,13 @@ class Predictive:
         return self._cdf(x if self.dates is None else self.dates.numbers_of(x, "x"))
 
     def _cdf(self, x: Any) -> Floats:
+        """The :meth:`cdf` at numbers."""
         form, known = self._numbers()
         points = np.asarray(x, dtype=np.float64)
         if points.shape not in ((), known.shape):
             raise ValueError(f"x must be one number or {len(known)}, one a row; got {points.shape}")
         edges = np.broadcast_to(points, known.shape)
-        # A draw becomes the value in whose cell it lies: all of the cells of values up to x count.
+        # A draw becomes the value in whose cell it lies: the cells of values up to x count whole.
         edges = edges if self.law is None else self.law.upper_edges(edges)
         return np.where(np.isnan(known), np.clip(form.below(edges), 0.0, 1.0), known <= points)
 
@@ -372,7 +380,7 @@ class Predictive:
         """Mean of the lesser of each cell and a limit, shape (n_rows,)."""
         form, known = self._numbers()
         low = np.full(len(known), -np.inf)
-        # What lies beyond the limit adds nothing to the distance from it.
+        # The part of the mean of (cell - limit) that comes from values below the limit.
         high = np.full(len(known), limit)
         distance = form.moments_between(low, high, limit)[0]
         return np.where(np.isnan(known), limit + distance, np.minimum(known, limit))
@@ -389,7 +397,7 @@ class Predictive:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         form, known = self._numbers()
         quantiles = form.quantiles(level)
-        # Values of the column can lie on a lattice, or repeat: quantiles are such values.
+        # On a lattice, and where values repeat, a quantile is a value of the column.
         if self.law is not None:
             quantiles = self.law.values(quantiles)
         return as_dates(np.where(np.isnan(known), quantiles, known), self.dates)
@@ -423,16 +431,17 @@ class Predictive:
                 "probabilities, or to_frame()"
             )
         value = labels.astype(np.float64)
-        # Points must increase, but labels come in any order.
+        # A form of points needs increasing numbers, but labels come in any order.
         order = np.argsort(labels)
         prob = self.terms[0].prob[:, order]
-        # Missing cells get any valid code here, and NaN below.
+        # The code of a missing cell must be valid here, though it is not used.
         code = np.where(np.isnan(self.known), 0, self.known).astype(np.intp)
         known = np.where(np.isnan(self.known), np.nan, value[code])
         return FormSum((Points(value[order], prob),)), known
 
 
 def _atoms_of(term: Form) -> Floats:
+    """The numbers that have a probability of their own under a form."""
     if isinstance(term, WithinIntervals):
         return term.form.atoms
     if isinstance(term, Bins):
@@ -455,14 +464,15 @@ def _refuse_other_cells(members: Sequence[Predictive]) -> None:
 
 
 def _joined(terms: list[Any]) -> list[Any]:
-    """Add up the probabilities of terms over the same points or the same axis."""
+    """The terms of a mixture, where those over the same points or the same axis become one."""
     joined: dict[Any, Any] = {}
     for term in terms:
         if isinstance(term, Points | Bins):
-            # Terms of the same points, or of the same axis, have the same bytes here.
+            # Equal points, or equal axes, have the same bytes.
             parts = term.value if isinstance(term, Points) else term.axis.flat
-            same = joined.get(parts.tobytes())
-            joined[parts.tobytes()] = replace(same, prob=same.prob + term.prob) if same else term
+            key = parts.tobytes()
+            same = joined.get(key)
+            joined[key] = replace(same, prob=same.prob + term.prob) if same else term
         else:
             joined[id(term)] = term
     return list(joined.values())

@@ -1,12 +1,13 @@
-"""Scores: bijections of the line that make the values of a column look normal, and atoms.
+"""Scores: bijections of the line that make the values of a column look normal.
 
 A score first maps the interval between the bounds of a column onto the line: by logarithms, or, if
-the bounds are soft, by what leaves values alone but for those next to a bound (without bounds it
-leaves all). Then it subtracts a centre, divides by a spread, and takes
-the power transform of Yeo and Johnson ("A new family of power transformations to improve normality
-or symmetry", Biometrika 2000). Beyond the range of the training rows it continues linearly, because
-the transform itself is bounded on one side for most powers; where a column has one bound, it is
-linear in the values on the other side, as a logarithm would make tails without a mean.
+the bounds are soft, by a map that changes only values next to a bound. Then it subtracts a centre,
+divides by a spread, and takes the power transform of Yeo and Johnson ("A new family of power
+transformations to improve normality or symmetry", Biometrika 2000).
+
+Beyond the range of the training rows a score continues linearly, because most powers are bounded on
+one side. With a single bound it is linear in the values on the other side, as a logarithm there
+would make tails without a mean.
 """
 
 import math
@@ -18,26 +19,26 @@ from scipy.special import expit
 
 from skpc._arrays import Floats
 from skpc._jit import ZERO, inlined, internal_kernel, kernel
-from skpc.variables.histogram import BEYOND_END, n_up_to
+from skpc.variables.histogram import BEYOND_END
 
 #: How near to a bound a value may come, as a part of the distance of typical ones.
 _NEAREST = 1e-12
-#: Numbers of a column, seen by kernels, that stand before its score and before its atoms.
+#: Where the score and where the atoms begin in the numbers of a column that kernels read.
 HEAD = 5
 ATOMS = 13
 #: The power transform goes on linearly beyond the range seen, widened by this part of it.
 WIDENED = 0.1
 
 
-def _grown(size: Floats, exponent: float) -> Floats:
+def _inverse_power(size: Floats, exponent: float) -> Floats:
     """Undo the transform of Yeo and Johnson, for distances from its middle on one side."""
-    # The functions for small numbers would be ten times as slow.
+    # log1p and expm1 would be ten times as slow.
     logs = np.log(1.0 + exponent * size) / exponent if exponent != 0.0 else size
     return np.asarray(np.exp(logs) - 1.0)
 
 
-def _restored(v: Floats, bound: float, side: float, soft: float) -> Floats:
-    """The values on one side of a soft bound that are ``v`` on the line."""
+def _undo_soft_bound(v: Floats, bound: float, side: float, soft: float) -> Floats:
+    """The values on one side of a soft bound that :func:`_softened` maps to ``v``."""
     t = side * (v - bound) / soft
     return np.where(t > 0.0, v, bound) + side * soft * np.log1p(np.exp(-np.abs(t)))
 
@@ -50,7 +51,7 @@ class Score(NamedTuple):
     lower, upper : float
         Bounds of the column, or the ends of a range that its values crowd; infinite without.
     centre, spread : float
-        What is subtracted, and what the rest is divided by, before the power transform.
+        Subtracted, and divided by, before the power transform.
     power : float
         Power of the transform; 1 is the identity.
     low, high : float
@@ -93,8 +94,8 @@ class Score(NamedTuple):
             if upper < math.inf:
                 width = (upper - lower) / self.soft
                 last = upper + self.soft * math.log(-math.expm1(-width))
-                v = _restored(v, last, -1.0, self.soft)
-            return _restored(v, lower, 1.0, self.soft) if lower > -math.inf else v
+                v = _undo_soft_bound(v, last, -1.0, self.soft)
+            return _undo_soft_bound(v, lower, 1.0, self.soft) if lower > -math.inf else v
         if lower > -math.inf and upper < math.inf:
             return np.asarray(lower + (upper - lower) * expit(v))
         # Beyond the range an exponential goes on along its tangent.
@@ -113,8 +114,8 @@ class Score(NamedTuple):
         bottom, top, below, above = _ends_of_power(self.power, self.low, self.high)
         inner = np.minimum(np.maximum(z, bottom), top)
         # Above and below its middle the transform has other exponents.
-        upper = _grown(np.maximum(inner, 0.0), self.power)
-        lower = _grown(np.maximum(-inner, 0.0), 2.0 - self.power)
+        upper = _inverse_power(np.maximum(inner, 0.0), self.power)
+        lower = _inverse_power(np.maximum(-inner, 0.0), 2.0 - self.power)
         # Beyond the range the tangents go on.
         beyond = below * np.minimum(z - bottom, 0.0) + above * np.maximum(z - top, 0.0)
         return upper - lower + beyond
@@ -124,16 +125,16 @@ class Score(NamedTuple):
         return self._of_values(x)[1]
 
     def ends(self, *ends: Floats) -> list[Floats]:
-        """Scores of ends of intervals; beyond a bound there is nothing."""
+        """Scores of the ends of intervals; infinite at and beyond a bound."""
         scores = [np.where(x <= self.lower, -np.inf, self.transform(x)) for x in ends]
         return [np.where(x >= self.upper, np.inf, score) for x, score in zip(ends, scores)]
 
     def powers_of_ends(self) -> Floats:
         """The power transform at the ends of the range."""
-        plain = Score(power=self.power, low=self.low, high=self.high)
-        return plain.transform(np.array([self.low, self.high]))
+        return np.array(_ends_of_power(self.power, self.low, self.high)[:2])
 
     def _of_values(self, x: Floats) -> tuple[Floats, Floats]:
+        """Scores of values, and the log slopes there; NaN stays."""
         z = np.empty(np.shape(x))
         log_slope = np.empty(np.shape(x))
         _scores(np.array(self, dtype=np.float64), np.ravel(x), z.ravel(), log_slope.ravel())
@@ -144,7 +145,7 @@ class Score(NamedTuple):
 def _ends_of_power(power: float, low: float, high: float) -> list[float]:
     """The power transform at both ends of its range, and the slopes of its inverse there.
 
-    Learners ask for the same ones a thousand times.
+    Learners ask for the same ranges a thousand times.
     """
     scores, log_slopes = Score(power=power, low=low, high=high)._of_values(np.array([low, high]))
     return [*scores.tolist(), *np.exp(-log_slopes).tolist()]
@@ -164,6 +165,7 @@ def _power(u: float, power: float) -> float:
 
 @inlined
 def _log_power_slope(u: float, power: float) -> float:
+    """Log derivative of the transform of Yeo and Johnson."""
     return (power - 1.0) * math.log1p(u) if u >= 0.0 else (1.0 - power) * math.log1p(-u)
 
 
@@ -190,8 +192,8 @@ def _unbound(
             v -= change
             slope += change_of_slope
         return v, slope
-    # A value at a bound would have an infinite score. And the slope at and beyond a bound would
-    # make what cannot be the densest of all: that of the middle counts.
+    # A value at a bound would have an infinite score: it is moved inside. Its slope is that of the
+    # middle, as the one at the bound would make an impossible value the densest of all.
     if lower > -math.inf and upper < math.inf:
         part = (x - lower) / (upper - lower)
         inner = min(max(part, _NEAREST), 1.0 - _NEAREST)
@@ -230,7 +232,7 @@ def _logarithm(distance: float, centre: float, end: float) -> tuple[float, float
 @internal_kernel
 def score_of(score: Floats, begin: int | np.int64, x: float) -> tuple[float, float]:
     """Score of a value, and the log slope there; the score is ``score[begin : begin + 8]``."""
-    # Numbers of one array, so that kernels take the score of any column alike.
+    # An array and not a Score: kernels read the score of any column out of one array.
     spread = score[begin + 3]
     power = score[begin + 4]
     low = score[begin + 5]
@@ -240,8 +242,8 @@ def score_of(score: Floats, begin: int | np.int64, x: float) -> tuple[float, flo
     v, slope = _unbound(score[begin], score[begin + 1], score[begin + 2], end, score[begin + 7], x)
     u = (v - score[begin + 2]) / spread
     slope = slope - math.log(spread)
-    # What lies beyond an end of the column is hardly possible. It counts as the outermost value of
-    # the training rows: a score far out would rule what is said of the other cells of its row.
+    # A value beyond an end of the column is hardly possible. It counts as the outermost value of
+    # the training rows: a score far out would decide about all other cells of its row.
     margin = (high - low) * WIDENED / (1.0 + 2.0 * WIDENED)
     if x <= score[begin] and low > -math.inf:
         u = low + margin
@@ -259,15 +261,8 @@ def score_of(score: Floats, begin: int | np.int64, x: float) -> tuple[float, flo
 
 @kernel
 def _scores(score: Floats, x: Floats, z: Floats, log_slope: Floats) -> None:
+    """Write the scores of values, and the log slopes there; NaN for NaN."""
     for i in range(len(x)):
         z[i] = log_slope[i] = np.nan
         if x[i] == x[i]:
             z[i], log_slope[i] = score_of(score, ZERO, x[i])
-
-
-@inlined
-def place_of(column: Floats, begin_of_column: int | np.int64, n_atoms: int, x: float) -> float:
-    """The place of a value that is no atom; see :meth:`skpc.variables.Law.place`."""
-    gap = column[begin_of_column + 4]
-    # The atoms whose cells begin at or before the value.
-    return x - gap * n_up_to(column, begin_of_column + ATOMS, n_atoms, 0.0, x + 0.5 * gap)

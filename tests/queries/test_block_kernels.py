@@ -262,7 +262,7 @@ def test_the_discrepancy_of_circuits_is_that_of_their_kernels(vtree):
     assert mmd2(p, p, kernel) == pytest.approx(0.0, abs=1e-14)
 
 
-class MultivariateGaussian(BaseEstimator):
+class BlockLeaves(BaseEstimator):
     """A density with a mixture of two blocks, for machines that take any density."""
 
     def __init__(self, categorical_features="auto"):
@@ -287,13 +287,13 @@ def test_support_vector_regression_takes_expectations_under_blocks():
     X = rng.normal(size=(80, 3)) @ np.array([[1.0, 0.8, 0.0], [0.0, 0.6, 0.3], [0, 0, 1]])
     y, holes = np.sin(X[:, 0]) + X[:, 1], X.copy()
     holes[rng.random(X.shape) < 0.3] = np.nan
-    model = ExpectedKernelSVR(MultivariateGaussian()).fit(X, y)
+    model = ExpectedKernelSVR(BlockLeaves()).fit(X, y)
     mean, std = model.predict(holes, return_std=True)
     draws = model.sample(holes, 4000, random_state=0)
     assert_array_equal(std[~np.isnan(holes).any(axis=1)], 0.0)
     assert np.all(np.abs(draws.mean(axis=1) - mean) < 5 * std / np.sqrt(4000) + 1e-8)
     assert_allclose(draws.std(axis=1), std, rtol=0.1, atol=1e-8)
-    again = ExpectedKernelSVR(MultivariateGaussian()).fit(holes, y)
+    again = ExpectedKernelSVR(BlockLeaves()).fit(holes, y)
     assert np.isnan(again.support_vectors_).any()
     assert again.score(X, y) > 0.7
 

@@ -10,7 +10,7 @@ from skpc.circuit import CircuitBuilder
 from skpc.exceptions import StructureError
 from skpc.queries import fit_parameters, log_likelihood, moments, mpe, quantiles, sample
 from skpc.variables import BLOCK, Histogram, Law, Normals, Predictive, ScoredNormals
-from skpc.variables.multivariate import ScoredCells
+from skpc.variables.blocks import ScoredCells
 from skpc.variables.score import Score
 from tests.naive import blocks as naive_blocks
 from tests.naive import circuit as naive

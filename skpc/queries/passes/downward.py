@@ -185,7 +185,7 @@ def _add_features(lines: Floats, into: Collected, leaf: int, n: int) -> None:
     for f in range(begin, end):
         # One loop over rows for each feature: both lines stand together in memory.
         factor = features.feature[f]
-        out = features.first[leaf] + f - begin
+        out = features.first_line[leaf] + f - begin
         for r in range(n):
             into.average[out, r] += factor * lines[flow, r]
 

@@ -23,10 +23,10 @@ from skpc.kernels import ColumnKernel, leaf_expectations
 from skpc.queries.passes.plan import Plan
 from skpc.queries.passes.rows import MultivariateReader, checked_cells
 from skpc.variables import Bins, Form, Normals, Points, ScoredNormals
+from skpc.variables.block_ranges import box_probabilities, conditional_form
 from skpc.variables.events import Events
 from skpc.variables.families import leaf_values
-from skpc.variables.gaussian_boxes import box_probabilities, conditional_form
-from skpc.variables.leaf_queries import with_lines
+from skpc.variables.leaf_tables import with_lines
 from skpc.variables.leaves import Cells, LeafTable, leaf_of
 from skpc.variables.predictive import FormSum, WithinIntervals
 

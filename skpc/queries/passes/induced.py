@@ -24,7 +24,7 @@ from skpc.queries.passes.plan import remembered
 from skpc.queries.passes.rows import over_chunks, refuse_cell
 from skpc.variables import Columns
 from skpc.variables.families import log_sum, read_state
-from skpc.variables.leaf_queries import only_possible_states, only_states
+from skpc.variables.leaf_tables import only_possible_states, only_states
 from skpc.variables.leaves import column_of, states_of_leaves
 
 #: Complete rows walk for values in several parts, and for counts, if the circuit has more edges

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc.circuit import LEAF, SUM, Circuit, Structure
-from skpc.variables.leaf_queries import linear_tables
+from skpc.variables.leaf_tables import linear_tables
 from skpc.variables.leaves import LeafTable
 
 #: What a plan is made of: a structure, or a circuit.

@@ -16,15 +16,16 @@ from skpc._random import Streams
 from skpc._threads import in_threads
 from skpc.circuit import Circuit
 from skpc.variables import Columns
+from skpc.variables.block_cells import draw_missing, fill_modes
+from skpc.variables.blocks import BlockLeaves, ScoredCells
 from skpc.variables.events import Events
 from skpc.variables.families import read_cell
 from skpc.variables.forms import NOTHING
-from skpc.variables.gaussian import read_edges
-from skpc.variables.gaussian_cells import draw_missing, fill_modes
 from skpc.variables.gaussians import conditionals
-from skpc.variables.leaf_queries import kernel_cells, needed_cell, on_lattices
+from skpc.variables.leaf_forms import kernel_cells, needed_cell
+from skpc.variables.leaf_tables import on_lattices
 from skpc.variables.leaves import Cells, column_of, edge_line
-from skpc.variables.multivariate import MultivariateGaussian, ScoredCells
+from skpc.variables.reading import read_edges
 
 #: Rows handed to one call of a kernel, and the unit of work of a thread.
 CHUNK = 8192
@@ -169,7 +170,7 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
                     same = r
                     if value == value:
                         # A lattice has few values: most have been seen in the place they hash to.
-                        step = columns.axis[column.first + 1]
+                        step = columns.axis[column.axis_begin + 1]
                         turns = math.floor(x / (n_places * step))
                         place = int(x / step - n_places * turns) % n_places
                         row_of_place = int(values[scratch, place])
@@ -257,7 +258,7 @@ class MultivariateReader:
     """
 
     def __init__(self, circuit: Circuit):
-        self.groups: list[MultivariateGaussian] = circuit.multivariate
+        self.groups: list[BlockLeaves] = circuit.multivariate
         self.columns = circuit.columns
         self.n_features = circuit.n_features
         #: Places of the leaves of each scope among those of the circuit.
@@ -312,7 +313,7 @@ class MultivariateReader:
                 values[:, place] += self._cell_gains(group, part.scores, rows)
         return values
 
-    def _cell_gains(self, group: MultivariateGaussian, scores: Floats, rows: Floats) -> Floats:
+    def _cell_gains(self, group: BlockLeaves, scores: Floats, rows: Floats) -> Floats:
         """What rows gain whose only score counts with the mass of its cell, (n_rows, n_leaves)."""
         gains = np.zeros((len(rows), len(group.leaf)))
         # A box of several cells has no mass in closed form: scores that are not alone gain nothing.

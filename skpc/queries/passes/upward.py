@@ -27,7 +27,7 @@ from skpc.queries.passes.rows import (
 )
 from skpc.variables.events import Events
 from skpc.variables.families import cell_value, leaf_values
-from skpc.variables.leaf_queries import mode_tables
+from skpc.variables.leaf_forms import mode_tables
 from skpc.variables.leaves import Cells, leaf_of
 
 #: Roots below are evaluated again in the log domain.

@@ -1,4 +1,4 @@
-"""Missing cells under leaves of several numbers: draws, modes, conditional normals.
+"""Missing cells under blocks: their modes, draws and conditional normal distributions.
 
 The plain twin of the kernel is ``tests/naive/blocks.py``.
 """
@@ -11,21 +11,21 @@ import numpy as np
 from skpc._arrays import Bools, Floats, Ints, offsets, owners, segment
 from skpc._jit import kernel
 from skpc._random import Streams, draw_index, normal, uniform
+from skpc.variables.blocks import BlockLeaves, ScoredCells
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
-from skpc.variables.multivariate import MultivariateGaussian, ScoredCells
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import ATOMS
 
 
 def fill_modes(
-    leaves: MultivariateGaussian, columns: Columns, cells: ScoredCells, reached: Ints, rows: Floats
+    leaves: BlockLeaves, columns: Columns, cells: ScoredCells, reached: Ints, rows: Floats
 ) -> None:
-    """Fill the missing cells of rows by the most probable ones; see :func:`draw_missing`."""
+    """Fill the missing cells of rows by the most probable values; see :func:`draw_missing`."""
     chosen_rows = np.flatnonzero(reached >= 0)
-    # Shape (n_leaves, n_rows): each row wants the leaf that it has reached.
+    # (n_leaves, n_rows): only these pairs are computed.
     wanted = reached == np.arange(len(leaves.leaf))[:, np.newaxis]
-    # The most probable scores are their means.
+    # The most probable scores of a normal distribution are its means.
     modes = conditionals(leaves.gaussians, *cells[1:], wanted)[0][reached[chosen_rows], chosen_rows]
     for place, var in enumerate(leaves.variables.tolist()):
         log_probs = leaves.log_prob_of(place)[reached[chosen_rows]]
@@ -36,7 +36,7 @@ def fill_modes(
 
 
 def draw_missing(
-    leaves: MultivariateGaussian,
+    leaves: BlockLeaves,
     columns: Columns,
     scores: Floats,
     reached: Ints,
@@ -45,11 +45,11 @@ def draw_missing(
 ) -> None:
     """Fill the missing cells of rows by joint draws given their observed cells.
 
-    States of missing cells are drawn first, and then the scores of those at no atom, one by one.
+    States of missing cells are drawn first. Those that are no atoms get scores then, one by one.
 
     Parameters
     ----------
-    leaves : MultivariateGaussian
+    leaves : BlockLeaves
         The leaves of a scope.
     columns : Columns
         The variables.
@@ -122,7 +122,7 @@ def _draw_missing(
     d = len(variables)
     for r in range(len(rows)):
         k = reached[r]
-        # The row has reached leaves of other scopes.
+        # The row has reached no leaf of this scope.
         if k < 0:
             continue
         n_observed = np.int64(0)
@@ -135,7 +135,7 @@ def _draw_missing(
         for place in range(d):
             var = variables[place]
             n_states = state_ptr[place + 1] - state_ptr[place]
-            # An observed atom has no score either, but nothing of it is drawn.
+            # An observed atom has no score either, but it is not drawn.
             if np.isnan(rows[r, var]):
                 state = 0
                 # No random number is used up where there is no choice.
@@ -146,15 +146,15 @@ def _draw_missing(
                 else:
                     order[n] = place
                     n += 1
-        # The root of the covariance in the order of this row, and behind it innovations.
+        # The Cholesky root of the covariance in the order of this row, with innovations behind it.
         for i in range(n):
             place = order[i]
             for j in range(i + 1):
-                rest = covariances[k, place, order[j]]
-                for before in range(j):
-                    rest -= root[i, before] * root[j, before]
-                root[i, j] = math.sqrt(rest) if i == j else rest / root[j, j]
-            # Each score is its mean given those before, and an innovation.
+                entry = covariances[k, place, order[j]]
+                for previous in range(j):
+                    entry -= root[i, previous] * root[j, previous]
+                root[i, j] = math.sqrt(entry) if i == j else entry / root[j, j]
+            # Each score is its mean given the scores before it, plus an innovation.
             mean = means[k, place]
             for j in range(i):
                 mean += root[i, j] * root[d, j]
@@ -167,11 +167,11 @@ def _draw_missing(
 
 
 class ConditionalNormals(NamedTuple):
-    """Normal distributions of the scores of rows under leaves of one scope.
+    """Normal distributions of the scores of rows under blocks of one scope.
 
-    Known cells, atoms among them, have their own scores and no variance. A missing cell may hold
-    an atom instead of a score; how probable that is depends on the leaf alone. Rows that lack the
-    same cells share their covariance: they are members of one set, and stand together.
+    A known cell, also an atom, has its own score and no variance. A missing cell may hold an atom
+    instead of a score, with a probability that depends on the leaf alone. Rows that lack the same
+    cells under one leaf share their covariance: they are a set, whose members stand together.
 
     Parameters
     ----------
@@ -197,37 +197,37 @@ class ConditionalNormals(NamedTuple):
     covariance: Floats
 
     def taken(self, order: Ints) -> Self:
-        """The same of columns in another order."""
+        """The same distributions with the columns in another order."""
         mean = self.mean.take(order, axis=1)
         missing = self.missing.take(order, axis=1)
         covariance = self.covariance.take(order, axis=1).take(order, axis=2)
         return self._replace(mean=mean, missing=missing, covariance=covariance)
 
     @property
-    def of_set(self) -> Ints:
+    def set_of_row(self) -> Ints:
         """The set of each distribution; shape (n,)."""
         return owners(np.diff(self.set_ptr))
 
 
 def conditional_normals(
-    leaves: MultivariateGaussian,
+    leaves: BlockLeaves,
     columns: Columns,
     cells: ScoredCells,
     rows: Floats,
     reached: Bools,
 ) -> ConditionalNormals:
-    """Conditional distributions of rows under the leaves that they can have been made by.
+    """Distributions of the scores of rows given their known cells, under the leaves they reach.
 
     Parameters
     ----------
-    leaves : MultivariateGaussian
+    leaves : BlockLeaves
         The leaves of a scope.
     columns : Columns
         The variables.
     cells : ScoredCells
         Cells of the rows in the scope.
     rows : ndarray of shape (n_rows, n_columns)
-        The same, as encoded rows.
+        The same cells, as encoded rows.
     reached : bool ndarray of shape (n_rows, n_leaves)
         Which pairs are wanted.
 
@@ -241,25 +241,28 @@ def conditional_normals(
     # Cells at atoms are known, but say nothing about the others.
     patterns = Patterns.from_scores(np.hstack([known, cells.scores]))
     d = len(leaves.variables)
-    nobody = np.empty(0, dtype=np.int64)
-    nothing = np.empty((0, d)), nobody, nobody, np.empty((0, d), dtype=bool), np.empty((0, d, d))
-    parts: list[Any] = [(nobody, *nothing)]
+    # Fields of no distribution come first, so that there is something to join.
+    no_rows = np.empty(0, dtype=np.int64)
+    no_cells = np.empty((0, d))
+    no_covariance = np.empty((0, d, d))
+    not_missing = no_cells.astype(bool)
+    parts: list[Any] = [(no_rows, no_cells, no_rows, no_rows, not_missing, no_covariance)]
     for place, observed in enumerate(patterns.observed):
         row = patterns.order[segment(patterns.ptr, place)]
         missing = ~observed[:d]
-        unobserved_means = np.flatnonzero(~observed[d:])
-        # Only leaves that some row can reach are worth an inverse.
+        unscored = np.flatnonzero(~observed[d:])
+        # Only leaves that a row of the pattern reaches are worth an inverse.
         used = np.flatnonzero(reached[row].any(axis=0))
         # The pairs of a used leaf and a row of the pattern that reaches it, leaf by leaf.
         leaf, member = np.nonzero(reached[row][:, used].T)
         mean = np.where(missing, expected[used[leaf], row[member]], known[row[member]])
         # The inverse of this part of the precision is the covariance given the observed scores.
         block = leaves.gaussians.precision[
-            used[:, np.newaxis, np.newaxis], unobserved_means[:, np.newaxis], unobserved_means
+            used[:, np.newaxis, np.newaxis], unscored[:, np.newaxis], unscored
         ]
         covariance = np.zeros((len(used), d, d))
-        covariance[:, unobserved_means[:, np.newaxis], unobserved_means] = np.linalg.inv(block)
-        # Observed atoms have no score, but are known: their variance is zero, too.
+        covariance[:, unscored[:, np.newaxis], unscored] = np.linalg.inv(block)
+        # An observed atom has no score, but it is known: its variance is zero, too.
         covariance *= np.logical_and.outer(missing, missing)
         count = np.bincount(leaf, minlength=len(used))
         parts.append((row[member], mean, count, used, np.tile(missing, (len(used), 1)), covariance))

@@ -1,37 +1,40 @@
-"""Leaves of several numbers: all those of one scope, a Gaussian of scores and atoms of each column.
+"""Blocks: leaves of several columns of numbers, with atoms of each and one Gaussian of all scores.
 
-Their parameters are, column by column, the log probabilities of atoms and of all other values, then
-the mean and the covariance of the scores. The plain twin is ``tests/naive/blocks.py``.
+The parameters of a block are, column by column, the log probabilities of its atoms and of all other
+values, then the mean and the covariance of the scores. A cell that holds an atom has no score; the
+Gaussian treats it as missing. On a lattice a block takes the density at the centre of the cell,
+unless the column is the only one of its columns that is observed: then it takes the mass of the
+cell. The plain twin is ``tests/naive/blocks.py``.
 """
 
-import math
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets, segment
+from skpc.variables.families import BLOCK
 from skpc.variables.forms import normal_between
-from skpc.variables.gaussian import outer_products, updated_moments
 from skpc.variables.gaussians import (
+    LOG_2_PI,
     Gaussians,
     leave_one_out,
     log_densities,
+    outer_products,
     squared_distances,
     statistics,
+    updated_moments,
 )
 from skpc.variables.leaves import Columns, Leaves, Prior
 from skpc.variables.patterns import Patterns
 
-_LOG_2_PI = math.log(2.0 * math.pi)
-
 
 class ScoredCells(NamedTuple):
-    """Cells of rows in the columns of a multivariate Gaussian.
+    """Cells of rows in the columns of blocks of one scope.
 
     Parameters
     ----------
     codes : ndarray of shape (n_rows, n_columns)
-        States, -1 where missing; the last state of a column has no atom.
+        States, -1 where missing; the last state of a column stands for all values but the atoms.
     scores : ndarray of shape (n_rows, n_columns)
         Scores; NaN where a cell is missing or an atom.
     patterns : Patterns
@@ -44,13 +47,13 @@ class ScoredCells(NamedTuple):
 
     @classmethod
     def from_scores(cls, codes: Ints, scores: Floats) -> Self:
-        """Sort rows by what they lack."""
+        """Group the rows by the columns that have no score."""
         scores = np.ascontiguousarray(scores)
         return cls(codes, scores, Patterns.from_scores(scores))
 
 
-class MultivariateGaussian(NamedTuple):
-    """The leaves of several columns that have one scope.
+class BlockLeaves(NamedTuple):
+    """The blocks of one scope.
 
     Parameters
     ----------
@@ -87,6 +90,12 @@ class MultivariateGaussian(NamedTuple):
         """Number of atoms of each column."""
         return np.diff(self.state_ptr) - 1
 
+    @property
+    def _n_params(self) -> int:
+        """Number of parameters of each leaf: of states, and of the moments of d columns."""
+        d = len(self.variables)
+        return self.log_prob.shape[1] + d * (d + 1)
+
     def log_prob_of(self, place: int) -> Floats:
         """Log probabilities of the states of a column, shape (n_leaves, n_states)."""
         return self.log_prob[:, segment(self.state_ptr, place)]
@@ -97,7 +106,7 @@ class MultivariateGaussian(NamedTuple):
         No variance is below that of a column given all the others.
         """
         precision = np.diagonal(self.gaussians.precision, axis1=1, axis2=2)
-        return 0.5 * (np.log(precision) - _LOG_2_PI)
+        return 0.5 * (np.log(precision) - LOG_2_PI)
 
     def log_values(self, cells: ScoredCells, columns: Columns) -> Floats:
         """Log densities of rows relative to the peaks; shape (n_rows, n_leaves)."""
@@ -107,24 +116,24 @@ class MultivariateGaussian(NamedTuple):
         values = values - peaks[:, np.newaxis]
         # A state alone has probability one.
         for place in np.flatnonzero(self.n_atoms).tolist():
-            values += self._of_states(place, cells.codes[:, place])
+            values += self._log_prob_of_codes(place, cells.codes[:, place])
         return values
 
     def mass_of_cells(self, scores: Floats, edges: Floats) -> Floats:
-        """What rows gain that have one score, if its cell of a lattice counts with its mass.
+        """Log mass of a cell of a lattice over its log density, for rows with a single score.
 
         Parameters
         ----------
         scores : ndarray of shape (n_rows, n_columns)
             NaN but for one column of each row.
         edges : ndarray of shape (n_rows, n_columns, 3)
-            Lines of these cells, as :func:`read_edges` makes them; the first is infinite where the
-            column has no lattice.
+            Edges of the cells, and their log scales, by :func:`skpc.variables.reading.read_edges`;
+            the lower edge is infinite where the column has no lattice.
 
         Returns
         -------
         ndarray of shape (n_rows, n_leaves)
-            In nats.
+            What is added to the log density, in nats.
         """
         row = np.arange(len(scores))
         place = np.argmax(~np.isnan(scores), axis=1)
@@ -138,14 +147,14 @@ class MultivariateGaussian(NamedTuple):
             width = high - low
             width = np.where(np.isinf(width), 1.0, width)
             distance = (scores[row, place][:, np.newaxis] - mean) / sd
-            gain = log_mass + scale - np.log(width) + np.log(sd) + 0.5 * (distance**2 + _LOG_2_PI)
+            gain = log_mass + scale - np.log(width) + np.log(sd) + 0.5 * (distance**2 + LOG_2_PI)
         # Far out in the tail of a leaf, the density in the middle stays.
         return np.where(np.isfinite(gain) & (low < np.inf), gain, 0.0)
 
     def log_peak_values(self, cells: ScoredCells, columns: Columns) -> Floats:
         """:meth:`log_values` with missing cells at their most probable values.
 
-        A column with atoms counts what its best state is worth.
+        A missing cell of a column with atoms counts the log probability of its likeliest state.
         """
         values = self.log_values(cells, columns)
         for place in np.flatnonzero(self.n_atoms).tolist():
@@ -155,19 +164,19 @@ class MultivariateGaussian(NamedTuple):
         # Scores at their means given the others add to the determinant, and to no distance.
         log_det = squared_distances(self.gaussians, cells.scores, cells.patterns)[1]
         log_det_filled = squared_distances(self.gaussians, filled.scores, filled.patterns)[1]
-        peaks = lacks @ (columns.log_peak[self.variables] + 0.5 * _LOG_2_PI)
+        peaks = lacks @ (columns.log_peak[self.variables] + 0.5 * LOG_2_PI)
         return values - 0.5 * (log_det_filled - log_det).T - peaks[:, np.newaxis]
 
     def cell_values(self, cells: ScoredCells, columns: Columns) -> Floats:
-        """What each observed cell adds given the others; shape (n_rows, n_leaves, n_columns)."""
+        """Log value of each observed cell given the others, (n_rows, n_leaves, n_columns)."""
         alone = leave_one_out(self.gaussians, cells.scores, cells.patterns).transpose(1, 0, 2)
         observed = ~np.isnan(cells.scores)[:, np.newaxis]
         values = alone - np.where(observed, columns.log_peak[self.variables], 0.0)
         for place, codes in enumerate(cells.codes.T):
-            values[:, :, place] += self._of_states(place, codes)
+            values[:, :, place] += self._log_prob_of_codes(place, codes)
         return values
 
-    def _of_states(self, place: int, codes: Ints) -> Floats:
+    def _log_prob_of_codes(self, place: int, codes: Ints) -> Floats:
         """Log probabilities of states of a column, 0 where missing; shape (n_rows, n_leaves)."""
         # The code -1 of a missing cell takes the last column, which is zero.
         log_prob_missing = np.zeros((len(self.leaf), 1))
@@ -200,16 +209,13 @@ class MultivariateGaussian(NamedTuple):
         statistic[self._entries(leaves)] += parts
 
     def _entries(self, leaves: Leaves) -> Ints:
-        """Positions of the statistics of each leaf, one a row."""
-        size = self.log_prob.shape[1] + len(self.variables) * (len(self.variables) + 1) + 1
-        return leaves.first[self.leaf][:, np.newaxis] + np.arange(size)
+        """Positions of the statistics of each leaf, shape (n_leaves, n_params + 1)."""
+        return leaves.first[self.leaf][:, np.newaxis] + np.arange(self._n_params + 1)
 
     def positions(self, leaves: Leaves) -> Ints:
-        """Positions of the mean and the covariance of each leaf among the parameters, one a row."""
-        after_states = leaves.param_ptr[self.leaf] + self.log_prob.shape[1]
-        return after_states[:, np.newaxis] + np.arange(
-            len(self.variables) * (len(self.variables) + 1)
-        )
+        """Positions of mean and covariance among the parameters, shape (n_leaves, d * (d + 1))."""
+        moments = np.arange(self.log_prob.shape[1], self._n_params)
+        return leaves.param_ptr[self.leaf][:, np.newaxis] + moments
 
     def updated(self, leaves: Leaves, statistic: Floats, prior: Prior) -> Floats:
         """New means and covariances, one a row, from added statistics and rows like the columns."""
@@ -228,26 +234,40 @@ class MultivariateGaussian(NamedTuple):
         square = (self.gaussians.precision * (second + outer_products(offset, offset))).sum(
             axis=(1, 2)
         )
-        return -0.5 * (len(self.variables) * _LOG_2_PI + self.gaussians.log_det + square)
+        return -0.5 * (len(self.variables) * LOG_2_PI + self.gaussians.log_det + square)
 
 
-def by_scope(leaf: Ints, leaves: Leaves) -> list[tuple[Ints, Ints]]:
-    """The numbers of the leaves of each scope, and its variables."""
+def block_leaves(leaves: Leaves, param: Floats, n_states: Ints) -> list[BlockLeaves]:
+    """The blocks among the leaves of a circuit, those of one scope together."""
+    groups = []
+    for leaf, variables in blocks_by_scope(leaves):
+        log_prob, *moments = split_params(leaf, variables, leaves, param, n_states)
+        state_ptr = offsets(n_states[variables])
+        gaussians = Gaussians.from_covariance(*moments)
+        groups.append(BlockLeaves(leaf, variables, log_prob, state_ptr, gaussians))
+    return groups
+
+
+def blocks_by_scope(leaves: Leaves) -> list[tuple[Ints, Ints]]:
+    """For each scope of blocks the numbers of these leaves, and its variables."""
     groups: dict[tuple[int, ...], list[int]] = {}
-    for number in leaf.tolist():
-        scope = leaves.scope[segment(leaves.scope_ptr, number)]
-        groups.setdefault(tuple(scope.tolist()), []).append(number)
+    for leaf in np.flatnonzero(leaves.family == BLOCK).tolist():
+        scope = leaves.scope[segment(leaves.scope_ptr, leaf)]
+        groups.setdefault(tuple(scope.tolist()), []).append(leaf)
     return [(np.array(group), np.array(scope)) for scope, group in groups.items()]
 
 
 def split_params(
     leaf: Ints, variables: Ints, leaves: Leaves, param: Floats, n_states: Ints
 ) -> tuple[Floats, Floats, Floats]:
-    """Log probabilities of states, means and covariances of the leaves of a scope."""
-    n = int(n_states[variables].sum())
+    """The parameters of the blocks of a scope: log probabilities, means and covariances.
+
+    They have shapes (n_leaves, n_all_states), (n_leaves, d) and (n_leaves, d, d).
+    """
+    n_all_states = int(n_states[variables].sum())
     d = len(variables)
-    # A row for each leaf: log probabilities of states, means, covariances.
-    chosen = param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n + d * (d + 1))]
-    log_prob, mean, covariance = np.split(chosen, [n, n + d], axis=1)
+    # One row for each leaf.
+    params = param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n_all_states + d * (d + 1))]
+    log_prob, mean, covariance = np.split(params, [n_all_states, n_all_states + d], axis=1)
     # Copies are contiguous, as compiled code needs them.
     return log_prob.copy(), mean.copy(), covariance.reshape(-1, d, d).copy()

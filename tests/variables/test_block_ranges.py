@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from skpc.variables.gaussian_boxes import _in_pair
+from skpc.variables.block_ranges import _in_pair
 
 
 @pytest.mark.parametrize("rho", [-0.9, 0.0, 0.5, 0.97])
