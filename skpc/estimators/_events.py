@@ -11,7 +11,6 @@ from skpc.domain import Domain, Face, read_events
 from skpc.queries import Events
 from skpc.variables import Points, Predictive
 from skpc.variables.dates import as_dates
-from skpc.variables.events import known_cells, taken
 
 
 class EventAnswers:
@@ -154,14 +153,14 @@ class EventAnswers:
 
     def means(self, rows: Any, columns: Any = None) -> Floats:
         """Rows filled by means; by the most probable state, where a column has labels as a face."""
-        filled = self._density.means(rows, columns)
-        known = known_cells(rows)
+        events = Events.of(rows)
+        filled = self._density.means(events, columns)
         for face in self.domain_.faces.values():
-            missing = np.flatnonzero(np.isnan(known[:, face.source]))
+            missing = np.flatnonzero(np.isnan(events.rows[:, face.source]))
             # The mean of ordered states may lie between two of them, where no label is.
             has_labels = not face.holds_numbers and self.domain_.is_ordered[face.source]
             if has_labels and len(missing):
-                (cells,) = self._density.posteriors(taken(rows, missing), [face.source])
+                (cells,) = self._density.posteriors(events.take(missing), [face.source])
                 filled[missing, face.source] = face.source_cells[
                     _of_states(cells, face).argmax(axis=1)
                 ]

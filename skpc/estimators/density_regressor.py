@@ -39,6 +39,7 @@ from skpc.pooling.censored import CensoredData, cumulative_incidences, log_score
 from skpc.pooling.folds import given_splits
 from skpc.pooling.numbers import NumberData, value_law
 from skpc.pooling.pool import Member, labelled
+from skpc.queries import Events
 from skpc.variables import Predictive
 from skpc.variables.dates import Calendar, as_dates
 
@@ -615,10 +616,12 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     def _events(
         self, X: Any, is_scored: bool = True, takes_ranges: bool = True
-    ) -> tuple[Any, Any, LogMass]:
-        table, rows, mass = super()._events(X, is_scored, takes_ranges)
+    ) -> tuple[Any, Events, LogMass]:
+        table, events, mass = super()._events(X, is_scored, takes_ranges)
         # Members that have learned a cause have a column for it; nobody knows it here.
-        return table, rows if self.event_codes_ is None else labelled(rows), mass
+        if self.event_codes_ is not None:
+            events = events._replace(rows=labelled(events.rows))
+        return table, events, mass
 
     def _numbers(self, y: Any) -> Any:
         """Targets, dates as numbers."""
