@@ -153,7 +153,7 @@ class CircuitAnswers(NamedTuple):
                 drawn = queries.sample_missing(self.circuit, elsewhere, seed)
                 # Only cells with ranges are taken from the draws: the others stay open.
                 rows = np.where(is_drawn & elsewhere.are_stated(), drawn, elsewhere.rows)
-                given.append(Events.from_intervals(rows, outside.event, *outside[2:]))
+                given.append(outside.with_cells(rows))
         answers = [queries.posteriors(self.circuit, known, [column])[0] for known in given]
         # No draw is more probable than another, so that their answers are mixed evenly.
         terms = Predictive.mixture(answers, np.full(len(given), 1.0 / len(given))).terms

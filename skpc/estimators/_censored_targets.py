@@ -8,7 +8,15 @@ from skpc._arrays import Floats, Ints
 from skpc._threads import slices
 from skpc._validation import objects_of
 from skpc._warnings import warn
-from skpc.domain.stated import Stated, holds_ranges, ranges_of, refuse_wrong, split_ranges
+from skpc.domain.stated import (
+    Stated,
+    filled_numbers,
+    holds_ranges,
+    ranges_of,
+    refuse_wrong,
+    split_ranges,
+)
+from skpc.estimators._ranges import copied_rows
 from skpc.pooling.pool import labelled
 from skpc.queries import Events
 from skpc.variables import Law
@@ -25,12 +33,12 @@ class CensoredTarget(NamedTuple):
     ----------
     cells : Ranges
         What is known of them.
-    event : ndarray of int of shape (n_rows,)
-        0 where a time is censored, else the code of the event.
+    cause : ndarray of int of shape (n_rows,)
+        The code of the event that ended the time, 0 where it is censored.
     """
 
     cells: Ranges
-    event: Ints
+    cause: Ints
 
     @classmethod
     def read(cls, y: Any) -> Self:
@@ -74,14 +82,14 @@ class CensoredTarget(NamedTuple):
                 "entry and other truncation are not supported: rows that were never seen to be at "
                 "risk would need a likelihood of their own. Leave the field out."
             )
-        event, time = (np.asarray(y[name]) for name in names)
+        cause, time = (np.asarray(y[name]) for name in names)
         # Integers are codes from 0 on, booleans say whether an event was seen; all else is refused.
-        is_code = event >= 0 if event.dtype.kind in "iu" else np.full(event.shape, False)
-        is_code |= event.dtype.kind == "b"
+        is_code = cause >= 0 if cause.dtype.kind in "iu" else np.full(cause.shape, False)
+        is_code |= cause.dtype.kind == "b"
         for row in np.flatnonzero(~is_code)[:1].tolist():
             raise ValueError(
                 "the first field of y must be boolean, whether the event was seen, or have codes "
-                f"0 (censored), 1, 2, ... of events; found {event[row]!r} of type {event.dtype} "
+                f"0 (censored), 1, 2, ... of events; found {cause[row]!r} of type {cause.dtype} "
                 f"in row {row} of {names[0]!r}."
             )
         if time.dtype.kind in "mM":
@@ -95,23 +103,31 @@ class CensoredTarget(NamedTuple):
                 f"times of y must be finite; found {time[row]!r} in row {row} of {names[1]!r}."
             )
         # What was not seen by a time comes after it.
-        is_seen = event > 0
+        is_seen = cause > 0
         high = np.where(is_seen, time, np.inf)
-        return cls(Ranges(time, high, np.array([is_seen, is_seen])), event.astype(np.int64))
+        return cls(Ranges(time, high, np.array([is_seen, is_seen])), cause.astype(np.int64))
 
     def take(self, index: Any) -> Self:
         """Some of the targets."""
-        return type(self)(self.cells.take(index), self.event[index])
+        return type(self)(self.cells.take(index), self.cause[index])
 
     def labelled(self, rows: Floats, codes: Ints | None) -> Floats:
         """Rows with the cause, if there are several, and the target; NaN where these are open."""
         if codes is not None:
             # Codes may leave out numbers, the states of a column do not.
-            cause = np.searchsorted(codes, self.event).astype(np.float64)
-            known_cause = np.where(self.event > 0, cause, np.nan)
-            rows = labelled(rows, known_cause)
+            state = np.searchsorted(codes, self.cause).astype(np.float64)
+            rows = labelled(rows, np.where(self.cause > 0, state, np.nan))
         times = np.where(self.cells.is_value, self.cells.low, np.nan)
         return labelled(rows, times)
+
+    def filled(
+        self, rows: Floats, weight: Floats, random_state: np.random.RandomState
+    ) -> tuple[Floats, Floats]:
+        """Labelled rows in which draws stand for ranges, several for each of these; weights."""
+        copied, copied_weight = copied_rows(weight, ~self.cells.is_value)
+        filled = rows[copied]
+        filled[:, -1] = filled_numbers(self.cells.take(copied), copied_weight, random_state)
+        return filled, copied_weight
 
     def events(self, rows: Floats, law: Law | None) -> Events:
         """Labelled rows as events; without a law the ends are those of plain numbers."""
@@ -128,9 +144,9 @@ class CensoredTarget(NamedTuple):
         return Events.from_intervals(rows, index, column, low, high)
 
     @property
-    def causes(self) -> Ints:
-        """The codes of events."""
-        codes = np.unique(self.event)
+    def codes(self) -> Ints:
+        """The codes of the causes that were seen."""
+        codes = np.unique(self.cause)
         return codes[codes > 0]
 
     @property

@@ -184,7 +184,7 @@ class PoolEstimator(Composition, TableEstimator):
         self.domain_, events = domain_and_events(
             table, weight, intervals, random_state, learn_domain
         )
-        events = events._replace(rows=labelled(events.rows, target))
+        events = events.with_cells(labelled(events.rows, target))
         self._order_columns(events.rows, weight)
         events = events.with_columns(np.append(self._order, len(self._order)))
         events, weight, distinct = merged_events(events, weight)

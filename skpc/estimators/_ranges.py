@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from skpc._arrays import Bools, Floats, Ints, group_sums
+from skpc._arrays import Bools, Floats, Ints, exact_group_sums, group_sums
 from skpc._validation import describe_column
 from skpc._warnings import warn
 from skpc.domain import Domain, events_of_table, group_rows
@@ -124,7 +124,7 @@ def merged_events(events: Events, weight: Floats) -> tuple[Events, Floats, Ints]
     group = group_rows(contents)[1]
     representative = np.unique(group, return_index=True)[1]
     order = np.lexsort(contents[representative].T)
-    total = group_sums(group, weight)
+    total = exact_group_sums(group, weight)
     # The inverse of the order takes the number of a group to its place.
     place = np.argsort(order)[group]
     return events.take(representative[order]), total[order], place

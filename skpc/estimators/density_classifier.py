@@ -217,7 +217,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
                 rows, weight, splits = self._labelled_rows(*task)
                 events = Events.of(rows)
             code = events.rows[:, -1].astype(np.int64)
-            events = events._replace(rows=np.ascontiguousarray(events.rows[:, :-1]))
+            events = events.with_cells(np.ascontiguousarray(events.rows[:, :-1]))
             domain = self._ordered_domain
             # Draws stand for the ranges wherever values are needed.
             rows = drawn_by_column(domain, events, weight, random_state)

@@ -421,8 +421,9 @@ class MultipleImputer(TableEstimator):
         analysis = None
         if self.model_ is not None:
             analysis = read_analysis(self.model_, density.domain, rows)
-        learned = weight, seeds.tolist(), self.n_rounds, analysis, passive
-        chains = Chains.fit(density, events, *learned)
+        chains = Chains.fit(
+            density, events, weight, seeds.tolist(), self.n_rounds, analysis, passive
+        )
         numbers = drifting_columns(chains.trace, self._sd)
         drifting = [density.domain[column].where for column in numbers]
         if drifting:

@@ -320,7 +320,7 @@ class Chains(NamedTuple):
             for cells, random in zip(filled, random_states):
                 # The cell is open again, but for what the event says of it.
                 given = np.where(places == column, np.nan, cells[index])
-                drawn = self.density.draw_missing(stated._replace(rows=given), random)
+                drawn = self.density.draw_missing(stated.with_cells(given), random)
                 cells[index, column] = drawn[:, column]
 
     def _design(self, rows: Floats, column: int, expectation: Floats) -> Floats:

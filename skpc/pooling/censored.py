@@ -111,7 +111,7 @@ def log_scores(density: Any, events: Events, rows: Floats, n_features: int) -> F
         given = possible_rows(density, given)
         # What was blanked in a row that is too far away stays so in the joint event.
         known_rows = np.where(places < n_features, given, said.rows)
-        joint = Events.from_intervals(known_rows, said.event, *said[2:])
+        joint = said.with_cells(known_rows)
         scores.append(density.log_density(joint) - density.log_density(given))
     return np.concatenate(scores)
 

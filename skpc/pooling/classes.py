@@ -102,7 +102,7 @@ class ClassDensities:
 
     def _log_density_of_one(self, events: Events) -> Floats:
         density = self.densities[0].row_density
-        events = events._replace(rows=labelled(events.rows))
+        events = events.with_cells(labelled(events.rows))
         log_density = density.log_density(events)
         # One question about the class instead of one for each class; a row that is too far away
         # for its density to be positive has no answer.
@@ -246,7 +246,7 @@ class ClassData(NamedTuple):
     def _fit_joint(self, model: Any, events: Events, code: Ints, weight: Floats) -> list[Any]:
         """Learn a density of rows and classes."""
         whole = self.domain.with_category(len(self.classes))
-        labelled_events = events._replace(rows=labelled(events.rows, code))
+        labelled_events = events.with_cells(labelled(events.rows, code))
         return [fit_density(model, whole, labelled_events, weight)]
 
     def _fit_each_class(self, model: Any, events: Events, code: Ints, weight: Floats) -> list[Any]:
@@ -377,5 +377,4 @@ def _events_of_class(events: Events, weight: Floats, is_class: Bools) -> tuple[E
     shown = ~np.isnan(shown_rows).all(axis=1)
     as_one = weight[shown] / weight[shown].sum()
     cells = np.vstack([class_events.rows, shown_rows[shown]])
-    with_shown = Events.from_intervals(cells, class_events.event, *class_events[2:])
-    return with_shown, np.append(class_weight, as_one)
+    return class_events.with_cells(cells), np.append(class_weight, as_one)

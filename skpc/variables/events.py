@@ -127,6 +127,10 @@ class Events(NamedTuple):
         column = self.column[is_kept]
         return self.from_intervals(rows, event[is_kept], column, *ends)
 
+    def with_cells(self, rows: Floats) -> Self:
+        """The same intervals beside other known cells; there may be more rows, or last columns."""
+        return self.from_intervals(rows, self.event, self.column, self.low, self.high)
+
     def with_columns(self, order: Ints) -> Self:
         """The same events about columns in another order, which their numbers say."""
         column = np.argsort(order)[self.column]

@@ -50,7 +50,7 @@ def check_events(circuit: Circuit, X: Any) -> Events:
     if not isinstance(X, Events):
         return Events.of(check_rows(circuit, X))
     # Cells that the circuit has been conditioned on decide the intervals about them.
-    return Events.from_intervals(check_rows(circuit, X.rows), X.event, *X[2:])
+    return X.with_cells(check_rows(circuit, X.rows))
 
 
 def read_rows(circuit: Circuit, X: Any) -> Floats:
