@@ -25,7 +25,6 @@ from skpc.variables.atoms import (
     largest_size,
     middles,
     repeated_points,
-    states_among,
     unseen_mass,
 )
 from skpc.variables.histogram import TINY
@@ -324,7 +323,7 @@ class Law(NamedTuple):
         Atoms that are neighbours on a lattice lie between the values around them. Those at a bound
         lie where the range of the others ends.
         """
-        state = states_among(self.atoms, self.reach, x)
+        state = _states_among(self.atoms, self.reach, x)
         is_atom = state < len(self.atoms)
         # All atoms of a run are at one place: there they are spread over the width of a cell.
         place_in_run, size = _runs(self.atoms, self.gap)
@@ -352,7 +351,7 @@ class Law(NamedTuple):
 
     def scores(self, values: Floats) -> tuple[Ints, Floats]:
         """State of each value (-1 if missing), and the score of values that are not atoms."""
-        state = states_among(self.atoms, self.reach, values)
+        state = _states_among(self.atoms, self.reach, values)
         score = np.where(state < len(self.atoms), np.nan, self.score.transform(self.place(values)))
         return np.where(np.isnan(values), -1, state), score
 
@@ -487,7 +486,7 @@ class Law(NamedTuple):
 
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
-        return states_among(self.atoms, self.reach, values) < len(self.atoms)
+        return _states_among(self.atoms, self.reach, values) < len(self.atoms)
 
     def cell_sizes(self, values: Floats) -> Floats:
         """What turns the density at values into a probability; 0 where no value has one."""
@@ -564,7 +563,7 @@ class Law(NamedTuple):
             reach = OFF_LATTICE * self.step
         else:
             listed = np.union1d(self.atoms, self.seen)
-            state = states_among(listed, self.reach, values)
+            state = _states_among(listed, self.reach, values)
             near = np.append(listed, np.nan)[state]
             reach = self.reach
         with np.errstate(invalid="ignore"):
@@ -634,3 +633,11 @@ def _thinning(distance: Floats, mass: Floats) -> float:
     # Half of the rows at a distance are nearer: so are those of a lattice.
     near, far = np.interp([n_rows, 2.0 * n_rows], np.cumsum(mass) - 0.5 * mass, distance)
     return float(near / max(far - near, SMALLEST_NORMAL))
+
+
+def _states_among(atoms: Floats, reach: float, values: Floats) -> Ints:
+    """The number of the atom that each value is; the number of atoms for all other values."""
+    place = np.searchsorted(atoms, values - reach)
+    # Values above all atoms are compared with NaN, and so are near none.
+    near = np.append(atoms, np.nan)[place]
+    return np.where(np.abs(near - values) <= reach, place, len(atoms))
