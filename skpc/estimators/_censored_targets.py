@@ -66,10 +66,11 @@ class CensoredTarget(NamedTuple):
         except (TypeError, ValueError) as error:
             raise ValueError(f"y must hold numbers and ranges of numbers; {error}.") from error
         says_nothing = np.isneginf(cells.low) & np.isposinf(cells.high)
-        # A loop over one row at most: the first wrong one is named.
-        for row in np.flatnonzero(says_nothing | np.isinf(cells.low) & cells.is_value)[:1].tolist():
+        wrong = np.flatnonzero(says_nothing | np.isinf(cells.low) & cells.is_value)
+        if len(wrong):
             raise ValueError(
-                f"y must say something of each target; found {cells_of_y[row]!r} in row {row}."
+                f"y must say something of each target; found {cells_of_y[wrong[0]]!r} in row "
+                f"{wrong[0]}."
             )
         # A value is an event that was seen; what is known as a range is censored.
         return cls(cells, cells.is_value.astype(np.int64))
@@ -86,11 +87,12 @@ class CensoredTarget(NamedTuple):
         # Integers are codes from 0 on, booleans say whether an event was seen; all else is refused.
         is_code = cause >= 0 if cause.dtype.kind in "iu" else np.full(cause.shape, False)
         is_code |= cause.dtype.kind == "b"
-        for row in np.flatnonzero(~is_code)[:1].tolist():
+        wrong = np.flatnonzero(~is_code)
+        if len(wrong):
             raise ValueError(
                 "the first field of y must be boolean, whether the event was seen, or have codes "
-                f"0 (censored), 1, 2, ... of events; found {cause[row]!r} of type {cause.dtype} "
-                f"in row {row} of {names[0]!r}."
+                f"0 (censored), 1, 2, ... of events; found {cause[wrong[0]]!r} of type "
+                f"{cause.dtype} in row {wrong[0]} of {names[0]!r}."
             )
         if time.dtype.kind in "mM":
             raise ValueError(
@@ -98,9 +100,11 @@ class CensoredTarget(NamedTuple):
                 "by a unit, such as np.timedelta64(1, 'D'); of dates take durations first."
             )
         time = time.astype(np.float64)
-        for row in np.flatnonzero(~np.isfinite(time))[:1].tolist():
+        wrong = np.flatnonzero(~np.isfinite(time))
+        if len(wrong):
             raise ValueError(
-                f"times of y must be finite; found {time[row]!r} in row {row} of {names[1]!r}."
+                f"times of y must be finite; found {time[wrong[0]]!r} in row {wrong[0]} of "
+                f"{names[1]!r}."
             )
         # What was not seen by a time comes after it.
         is_seen = cause > 0

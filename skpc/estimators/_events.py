@@ -178,8 +178,9 @@ class EventAnswers:
     def _log_known(self, known: Events) -> Floats:
         """Log measure of what is known; an error that names a cell where that is impossible."""
         log_known = self._density.log_density(known)
-        for event in np.flatnonzero(np.isneginf(log_known))[:1].tolist():
-            single_event = known.take(np.array([event]))
+        impossible = np.flatnonzero(np.isneginf(log_known))
+        if len(impossible):
+            single_event = known.take(impossible[:1])
             columns = np.arange(self.domain_.n_features)
             # The cell that is impossible by itself, if there is one, helps most in the error.
             alone = [
@@ -189,7 +190,7 @@ class EventAnswers:
             wrong = np.flatnonzero(np.isneginf(alone))[:1].tolist()
             where = [self.domain_[column].where for column in wrong]
             raise ValueError(
-                f"given must be possible; event {event} has probability 0 by its cell in "
+                f"given must be possible; event {impossible[0]} has probability 0 by its cell in "
                 f"{', '.join(where) or 'several columns together'}. Widen the range or the set, or "
                 "leave a column out."
             )

@@ -66,11 +66,12 @@ def domain_and_events(
     domain = learn_domain(filled_table(*split, merged_weight, random_state), merged_weight)
     # The events are those of all rows, which go with the weights and targets of the callers.
     events = events_of_table(domain, domain.encode(known_table), stated)
-    for place in np.flatnonzero(events.low >= events.high)[:1].tolist():
-        where = describe_column(int(events.column[place]), names)
+    empty = np.flatnonzero(events.low >= events.high)
+    if len(empty):
+        where = describe_column(int(events.column[empty[0]]), names)
         raise ValueError(
-            f"X must have ranges that hold a value of {where}; that in row {events.event[place]} "
-            "holds none. Widen it."
+            f"X must have ranges that hold a value of {where}; that in row "
+            f"{events.event[empty[0]]} holds none. Widen it."
         )
     return domain, events
 

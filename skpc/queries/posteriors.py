@@ -80,11 +80,12 @@ def _refuse_stated(circuit: Circuit, events: Events, wanted: Ints) -> None:
     """Refuse intervals of variables that are wanted, or share a block with such a variable."""
     scopes = [{var} for var in wanted.tolist()]
     scopes += [scope for leaf in circuit.multivariate if (scope := {*leaf.variables}) & {*wanted}]
-    for var in sorted(set().union(*scopes) & {*events.column}):
+    stated = sorted(set().union(*scopes) & {*events.column})
+    if stated:
         raise ValueError(
-            f"the distribution of variables {wanted.tolist()} given a range of variable {var}, "
-            "which is one of them or in a block of numbers with them, is no mixture of leaves; "
-            "draw rows given the range instead"
+            f"the distribution of variables {wanted.tolist()} given a range of variable "
+            f"{stated[0]}, which is one of them or in a block of numbers with them, is no mixture "
+            "of leaves; draw rows given the range instead"
         )
 
 
