@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 import skpc.queries as queries
-from skpc._arrays import Floats
+from skpc._arrays import Floats, has_gaps
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.queries import Events
@@ -160,7 +160,7 @@ class CircuitAnswers(NamedTuple):
         what = self.domain[column]
         cells = Predictive(terms, column_events.rows[:, column], what.states, law=what.law)
         # A column without ranges is answered by what the others say.
-        if not len(column_events.column):
+        if not column_events.has_intervals:
             return cells
         return cells.within(*column_events.padded())
 
@@ -170,17 +170,17 @@ class CircuitAnswers(NamedTuple):
         chosen = np.arange(n_columns) if columns is None else np.asarray(columns, dtype=int)
         events = Events.of(rows)
         # Only rows that lack one of the columns need a pass.
-        is_missing = np.isnan(events.rows[:, chosen])
-        incomplete = np.flatnonzero(is_missing.any(axis=1))
+        is_incomplete = has_gaps(events.rows[:, chosen])
+        incomplete = np.flatnonzero(is_incomplete)
         filled = events.rows.copy()
         if not events.has_intervals:
             # Rows take means all at once; ranges need a distribution for each cell.
             filled[incomplete] = expected_cells(self.circuit, filled[incomplete], chosen)
             return filled
-        some = chosen[is_missing.any(axis=0)]
+        open_columns = chosen[np.isnan(events.rows[:, chosen]).any(axis=0)]
         # The other rows say nothing, and keep their places: errors name a row by its place.
-        asked = events.only(is_missing.any(axis=1)[:, np.newaxis])
-        for column, cells in zip(some.tolist(), self.posteriors(asked, some)):
+        asked = events.only(is_incomplete[:, np.newaxis])
+        for column, cells in zip(open_columns.tolist(), self.posteriors(asked, open_columns)):
             filled[incomplete, column] = cells.centres()[incomplete]
         return filled
 

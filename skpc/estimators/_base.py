@@ -165,7 +165,7 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
                 events, given = read_events(domain, given, "given", values_are_known=True)
             given = domain.row(given)
             # Ranges tie the draws of a row together; values alone leave cells to fill.
-            if events is not None and len(events.column):
+            if events is not None and events.has_intervals:
                 # Only for its error: what is given must be possible.
                 self._log_known(events)
                 drawn = self._density.draw(n_samples, random_state, events)

@@ -146,7 +146,7 @@ class EventAnswers:
         column_events = known.only(is_chosen)
         # A cell that is known has all the mass, whatever the rest of its row says.
         cells.known = column_events.rows[:, chosen]
-        if len(column_events.column):
+        if column_events.has_intervals:
             cells = cells.within(*column_events.padded())
         cells = cells if face is None else of_face(cells, face)
         return self._described(cells, place_asked)

@@ -182,7 +182,7 @@ class WithGaps(ScoredRows):
                 f"missing={missing!r}, which have probability zero."
             )
         # Draws without evidence are faster.
-        is_asked = len(events.column) > 0 or not np.isnan(known.rows).all()
+        is_asked = events.has_intervals or not np.isnan(known.rows).all()
         drawn = density.draw(n_samples, random_state, known if is_asked else None)
         n_features = self.n_features_in_
         is_gap = np.zeros((n_samples, n_features), dtype=bool)
