@@ -8,13 +8,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 import skpc.queries as queries
-from skpc._arrays import Floats
+from skpc._arrays import Floats, has_gaps
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.queries import Events
 from skpc.queries.posteriors import expected_cells
 from skpc.variables import Predictive
-from skpc.variables.events import known_cells
 
 
 class Density(Protocol):
@@ -24,8 +23,9 @@ class Density(Protocol):
     integrated out. Log densities are in nats. The methods that fill missing cells return rows of
     the same shape, and keep the observed cells. A class needs no import to be a density.
 
-    In place of rows, :meth:`log_density`, :meth:`posteriors`, :meth:`means` and
-    :meth:`draw_missing` take :class:`~skpc.queries.Events`: ranges and sets beside cells.
+    In place of an array, :meth:`log_density`, :meth:`posteriors`, :meth:`means` and
+    :meth:`draw_missing` take :class:`~skpc.queries.Events`: ranges and sets beside cells. They read
+    both by ``Events.of(rows)``.
     """
 
     @property
@@ -45,7 +45,7 @@ class Density(Protocol):
         :meth:`~skpc.variables.Predictive.mixture`, those of several densities together.
         """
 
-    def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
+    def means(self, rows: Any, columns: Sequence[int] | None = None) -> Floats:
         """Fill each cell by itself: the mean of a number, the most probable state of a category.
 
         With ``columns``, only these are filled, and the other missing cells are arbitrary. The
@@ -60,7 +60,7 @@ class Density(Protocol):
     ) -> Floats:
         """Draw complete rows, which all fulfil the one event that may be given."""
 
-    def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
+    def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """Fill the missing cells of each row by one joint draw."""
 
 
@@ -107,18 +107,14 @@ class CircuitAnswers(NamedTuple):
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`Density`."""
         chosen = [*range(self.domain.n_features)] if columns is None else [*columns]
-        if isinstance(rows, Events) and len(rows.column):
-            stated = {*rows.column.tolist()}
-            # Columns of a block depend on each other within one leaf.
-            beside = {v for block in self._blocks for v in block if {*block} & stated}
-            # All columns without ranges near them take one pass.
-            apart = [v for v in chosen if v not in stated | beside]
-            cells = dict(zip(apart, queries.posteriors(self.circuit, rows, apart)))
-            cells |= {v: self._given_events(rows, v) for v in chosen if v not in cells}
-        else:
-            # Events without ranges are rows.
-            rows = known_cells(rows)
-            cells = dict(zip(chosen, queries.posteriors(self.circuit, rows, chosen)))
+        events = Events.of(rows)
+        stated = {*events.column.tolist()}
+        # Columns of a block depend on each other within one leaf.
+        beside = {v for block in self._blocks for v in block if {*block} & stated}
+        # All columns without ranges near them take one pass.
+        apart = [v for v in chosen if v not in stated | beside]
+        cells = dict(zip(apart, queries.posteriors(self.circuit, events, apart)))
+        cells |= {v: self._given_events(events, v) for v in chosen if v not in cells}
         return [
             Predictive(
                 cells[v].terms, cells[v].known, self.domain[v].states, law=self.domain[v].law
@@ -157,14 +153,14 @@ class CircuitAnswers(NamedTuple):
                 drawn = queries.sample_missing(self.circuit, elsewhere, seed)
                 # Only cells with ranges are taken from the draws: the others stay open.
                 rows = np.where(is_drawn & elsewhere.are_stated(), drawn, elsewhere.rows)
-                given.append(Events.from_intervals(rows, outside.event, *outside[2:]))
+                given.append(outside.with_cells(rows))
         answers = [queries.posteriors(self.circuit, known, [column])[0] for known in given]
         # No draw is more probable than another, so that their answers are mixed evenly.
         terms = Predictive.mixture(answers, np.full(len(given), 1.0 / len(given))).terms
         what = self.domain[column]
         cells = Predictive(terms, column_events.rows[:, column], what.states, law=what.law)
         # A column without ranges is answered by what the others say.
-        if not len(column_events.column):
+        if not column_events.has_intervals:
             return cells
         return cells.within(*column_events.padded())
 
@@ -172,20 +168,19 @@ class CircuitAnswers(NamedTuple):
         """See :class:`Density`."""
         n_columns = self.domain.n_features
         chosen = np.arange(n_columns) if columns is None else np.asarray(columns, dtype=int)
-        events = rows if isinstance(rows, Events) else None
-        rows = rows if events is None else events.rows
+        events = Events.of(rows)
         # Only rows that lack one of the columns need a pass.
-        is_missing = np.isnan(rows[:, chosen])
-        incomplete = np.flatnonzero(is_missing.any(axis=1))
-        filled = rows.copy()
-        if events is None:
+        is_incomplete = has_gaps(events.rows[:, chosen])
+        incomplete = np.flatnonzero(is_incomplete)
+        filled = events.rows.copy()
+        if not events.has_intervals:
             # Rows take means all at once; ranges need a distribution for each cell.
-            filled[incomplete] = expected_cells(self.circuit, rows[incomplete], chosen)
+            filled[incomplete] = expected_cells(self.circuit, filled[incomplete], chosen)
             return filled
-        some = chosen[is_missing.any(axis=0)]
+        open_columns = chosen[np.isnan(events.rows[:, chosen]).any(axis=0)]
         # The other rows say nothing, and keep their places: errors name a row by its place.
-        asked = events.only(is_missing.any(axis=1, keepdims=True))
-        for column, cells in zip(some.tolist(), self.posteriors(asked, some)):
+        asked = events.only(is_incomplete[:, np.newaxis])
+        for column, cells in zip(open_columns.tolist(), self.posteriors(asked, open_columns)):
             filled[incomplete, column] = cells.centres()[incomplete]
         return filled
 
@@ -205,5 +200,5 @@ class CircuitAnswers(NamedTuple):
 
     def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
-        known = known_cells(rows)
-        return self.domain.values(queries.sample_missing(self.circuit, rows, random_state), known)
+        drawn = queries.sample_missing(self.circuit, rows, random_state)
+        return self.domain.values(drawn, Events.of(rows).rows)

@@ -64,9 +64,10 @@ def warmup(*names: str) -> None:
     """
     # Names are checked first, as compiling takes minutes.
     known = {type(estimator).__name__ for estimator in _estimators_of_tables()} | _OTHERS
-    for name in sorted(set(names) - known):
+    unknown = sorted(set(names) - known)
+    if unknown:
         raise ValueError(
-            f"There is no estimator {name!r} to compile for; there are {sorted(known)}."
+            f"There is no estimator {unknown[0]!r} to compile for; there are {sorted(known)}."
         )
     # Two classes that say nothing: only the types of the arrays matter.
     labels = np.arange(60) % 2

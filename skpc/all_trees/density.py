@@ -71,6 +71,7 @@ class AllTreesDensity(NamedTuple):
         Missing cells are summed out. The probability of a single other cell is the one in
         :meth:`posteriors`. For several it is the ratio of two estimates, at most one.
         """
+        rows = _values_of(rows)
         if given is None:
             log_density, size = self._log_probability(self._codes(rows))
             log_density += self.domain.axis_table.log_density(rows)
@@ -110,6 +111,7 @@ class AllTreesDensity(NamedTuple):
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """Distribution of the cells of each column (of all where None) given the observed ones."""
+        rows = _values_of(rows)
         marginals = self._marginals(rows)
         posteriors = []
         for column in range(rows.shape[1]) if columns is None else columns:
@@ -131,11 +133,12 @@ class AllTreesDensity(NamedTuple):
         cuts = offsets(self.domain.n_states)[1:-1]
         return np.split(estimates.marginals[group], cuts, axis=1)
 
-    def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
+    def means(self, rows: Any, columns: Sequence[int] | None = None) -> Floats:
         """The rows with posterior means of missing numbers, most probable missing categories.
 
         Those of all columns come from one and the same sample of trees.
         """
+        rows = _values_of(rows)
         filled = rows.copy()
         marginals = self._marginals(rows)
         for column in range(rows.shape[1]) if columns is None else columns:
@@ -189,8 +192,9 @@ class AllTreesDensity(NamedTuple):
         seed = int(random_state.randint(2**31))
         return self.domain.values(self.domain.axis_table.draw(codes, nothing, seed))
 
-    def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
+    def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """The rows, their missing cells filled by a joint draw each."""
+        rows = _values_of(rows)
         filled = self._codes(rows)
         missing = np.flatnonzero((filled < 0).any(axis=1))
         _, group = group_codes(filled[missing])
@@ -241,14 +245,7 @@ class AllTreesDensity(NamedTuple):
                 weights.append(count / n_trees)
         return mixture(circuits, np.array(weights))
 
-    def _codes(self, rows: Any) -> Ints:
-        if isinstance(rows, Events):
-            raise NotImplementedError(
-                "a mixture of all trees answers for values and missing cells (score_samples, "
-                "marginals, sample); ranges and sets, and what probability, log_probability and "
-                "distribution are asked, are sums that are no determinants. Ask the circuit of "
-                "to_mixture(n_trees)"
-            )
+    def _codes(self, rows: Floats) -> Ints:
         return self.domain.codes(rows).astype(np.int64)
 
     def _log_probability(self, codes: Ints) -> tuple[Floats, Floats]:
@@ -271,6 +268,18 @@ class AllTreesDensity(NamedTuple):
             return estimate_missing(
                 self.mixture, codes, seeds, self.method, self.n_samples, marginals, n_draws
             )
+
+
+def _values_of(rows: Any) -> Floats:
+    """Encoded rows, which must have neither ranges nor sets."""
+    events = Events.of(rows)
+    if events.has_intervals:
+        raise NotImplementedError(
+            "a mixture of all trees answers for values and missing cells (score_samples, "
+            "marginals, sample); ranges and sets, and what probability and log_probability are "
+            "asked, are sums that are no determinants. Ask the circuit of to_mixture(n_trees)"
+        )
+    return events.rows
 
 
 def _warn_of_few_trees(size: Floats) -> None:

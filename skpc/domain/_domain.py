@@ -567,11 +567,12 @@ class Domain:
         for place, face in self.faces.items():
             # A face that contradicts its source, or has an unknown value, makes the source missing.
             contradicts = ~missing_cells(row[:, place]) & np.isnan(rows[:, face.source])
-            for pair in row[contradicts][:1, [face.source, place]].tolist():
+            if contradicts.any():
+                wrong = row[contradicts][0]
                 raise ValueError(
                     f"given must have cells of {self[face.source].where} and {face.where} "
                     "that belong together as in fit, or leave one of them out; found "
-                    f"{pair[0]!r} and {pair[1]!r}."
+                    f"{wrong[face.source]!r} and {wrong[place]!r}."
                 )
         # A cell is lost if it was given, but no number could be read from it.
         is_lost = ~missing_cells(row) & np.isnan(cells.numbers)
@@ -586,10 +587,10 @@ class Domain:
             if column.states is not None:
                 is_wrong = unknown.get(place, np.zeros(len(row), dtype=bool))
                 allowed = shorten(column.states)
-            for cell in row[is_wrong, place][:1]:
+            if is_wrong.any():
                 raise ValueError(
                     f"given must be in {allowed} in {column.where}, or leave the column out; "
-                    f"found {cell!r}."
+                    f"found {row[is_wrong, place][0]!r}."
                 )
         return rows
 
@@ -878,10 +879,11 @@ class Domain:
         return LogMass(self._with_mass, added, is_unseen, faces)
 
     def _refuse_empty_columns(self, rows: Floats) -> None:
-        for place in np.flatnonzero(np.isnan(rows).all(axis=0))[:1].tolist():
+        empty = np.flatnonzero(np.isnan(rows).all(axis=0))
+        if len(empty):
             raise ValueError(
-                f"No value of {self[place].where} is one of its declared categories "
-                f"{shorten(self[place].states)}; correct them or drop the column."
+                f"No value of {self[empty[0]].where} is one of its declared categories "
+                f"{shorten(self[empty[0]].states)}; correct them or drop the column."
             )
 
     def _refuse_contradiction(self, face: Face, cells: Cells, row: int) -> None:

@@ -27,15 +27,10 @@ from skpc.domain._column import Column
 from skpc.domain._declared import column_numbers
 from skpc.domain._domain import Domain
 from skpc.domain._faces import Face
-from skpc.domain.stated import Stated
+from skpc.domain.stated import SETS, Stated
 from skpc.variables.events import Events
 from skpc.variables.ranks import Ranks
 
-#: Flags of a statement: which ends belong to it, and whether it is one value of a set.
-_LOW = 1
-_HIGH = 2
-_OF_SET = 4
-_SETS = (list, set, frozenset, np.ndarray)
 #: What intervals have, and all that holds several values, such as slices, which are refused.
 _OF_STATEMENTS = ("closed_left", "__len__", "indices")
 
@@ -108,7 +103,7 @@ def read_events(
             elif values_are_known:
                 values[event, column.place] = cell
             elif not _is_missing(cell):
-                column.said.append((event, cell, cell, _LOW | _HIGH))
+                column.said.append(_Range(event, cell, cell))
     rows = np.full(values.shape, np.nan)
     # Encoding also checks the values, and lets faces tell their sources.
     if values_are_known:
@@ -141,7 +136,8 @@ def events_of_table(domain: Domain, rows: Floats, stated: Mapping[int, Stated]) 
     for column, said in zip(statements, stated.values()):
         if said.are_intervals and column.has_order:
             ends = said.cells.left.tolist(), said.cells.right.tolist()
-            column.said.extend(zip(said.rows.tolist(), *ends, repeat(_flags(said.cells))))
+            closed = repeat(said.cells.closed_left), repeat(said.cells.closed_right)
+            column.said.extend(map(_Range, said.rows.tolist(), *ends, *closed))
             continue
         for row, cell in zip(said.rows.tolist(), said.cells):
             column.add(row, cell)
@@ -188,24 +184,30 @@ def _is_missing(cell: Any) -> bool:
     return not is_plain and bool(missing_cells(np.array([cell], dtype=object))[0])
 
 
-def _flags(intervals: Any) -> int:
-    """Which ends belong to an interval, or to each of an array of them."""
-    return _LOW * intervals.closed_left | _HIGH * intervals.closed_right
+def _are_within(values: Any, low: Floats, high: Floats, holds_low: Any, holds_high: Any) -> Bools:
+    """Which values are in ranges, which may hold their ends."""
+    is_above = (low < values) | ((low == values) & holds_low)
+    return np.asarray(is_above & ((values < high) | ((values == high) & holds_high)))
 
 
-def _are_within(values: Any, low: Floats, high: Floats, has_low: Any, has_high: Any) -> Bools:
-    """Which values are in ranges whose ends belong to them where flags are not zero."""
-    is_above = (low < values) | ((low == values) & (has_low > 0))
-    return np.asarray(is_above & ((values < high) | ((values == high) & (has_high > 0))))
+class _Range(NamedTuple):
+    """A range of a column in an event; both ends of a value are the value itself."""
+
+    event: int
+    low: Any
+    high: Any
+    holds_low: bool = True
+    holds_high: bool = True
+    is_of_set: bool = False
 
 
 class _Statements(NamedTuple):
-    """What is said of one column: events, ends of ranges (equal ones for a value), and flags."""
+    """What is said of one column; ranges of one event are alternatives."""
 
     domain: Domain
     place: int
     parameter: str
-    said: list[tuple[int, Any, Any, int]]
+    said: list[_Range]
 
     @property
     def column(self) -> Column:
@@ -231,15 +233,15 @@ class _Statements(NamedTuple):
 
     def add(self, event: int, cell: Any) -> None:
         """Add a range or a set."""
-        if isinstance(cell, _SETS):
+        if isinstance(cell, SETS):
             values = [value for value in cell if not _is_missing(value)]
             if not values:
                 self.refuse("a value in a set", cell, event)
-            self.said.extend((event, value, value, _LOW | _HIGH | _OF_SET) for value in values)
+            self.said.extend(_Range(event, value, value, is_of_set=True) for value in values)
             return
-        flags = _LOW | _HIGH
+        closed = (True, True)
         if hasattr(cell, "closed_left"):
-            flags = _flags(cell)
+            closed = cell.closed_left, cell.closed_right
             cell = cell.left, cell.right
         states = self.column.states
         # Strings have no order; numbers have one, though they count as categories.
@@ -250,19 +252,19 @@ class _Statements(NamedTuple):
             needed = "a tuple of two ends, None for an open one, or a list of values"
             self.refuse(needed, cell, event)
         if numbers is None:
-            self.said.append((event, *cell, flags))
+            self.said.append(_Range(event, *cell, *closed))
             return
         # A range of numbers that count as categories is the set of those in it.
         low, high = self._ends([cell[:1], cell[1:]])
-        is_held = _are_within(numbers, low, high, flags & _LOW, flags & _HIGH)
+        is_held = _are_within(numbers, low, high, *closed)
         if not is_held.any():
             self.refuse(f"a range that holds one of {shorten(numbers)}", cell, event)
         self.add(event, [*numbers[is_held]])
 
     def intervals(self) -> tuple[Ints, Ints, Floats, Floats]:
         """Events, columns, and ends of intervals ``low < x <= high``."""
-        # The tuples become one sequence each of events, lower ends, upper ends and flags.
-        event, *ends, flags = zip(*self.said)
+        # The ranges become one sequence each of events, lower ends, upper ends and so on.
+        event, *ends, holds_low, holds_high, is_of_set = zip(*self.said)
         columns = np.full(len(event), self.place)
         column = self.column
         if column.is_hidden:
@@ -273,20 +275,19 @@ class _Statements(NamedTuple):
         low, high = self._ends(ends)
         for place in np.flatnonzero(low > high)[:1]:
             needed = "ranges from the smaller to the greater end"
-            self.refuse(needed, self.said[place][1:3], self.said[place][0])
+            self.refuse(needed, (ends[0][place], ends[1][place]), event[place])
         is_value = low == high
         # A plain column has neither atoms nor a lattice: its ends do not matter.
         is_beyond = np.zeros(len(low), dtype=bool)
         if column.law is not None:
-            closed = np.array([np.array(flags) & flag for flag in (_LOW, _HIGH)]) > 0
-            low, high = column.law.intervals(low, high, closed)
+            low, high = column.law.intervals(low, high, np.array([holds_low, holds_high]))
             # Beyond the ends of a column there is nothing, whatever tails leaves have.
             is_beyond = (high < column.law.ends[0]) | (low > column.law.ends[1])
             high = np.where(is_beyond, low, high)
         for place in np.flatnonzero(is_value & (low == high) & ~is_beyond)[:1]:
             needed = "the tuple (a, b) for a range, as a number that is no atom has probability 0,"
             # In a set this is an error; alone it is an event of probability zero, with a warning.
-            if flags[place] & _OF_SET:
+            if is_of_set[place]:
                 self.refuse(needed, ends[0][place])
             warn(
                 f"{self.parameter} should have {needed} in a column without a lattice; known values"
@@ -302,12 +303,11 @@ class _Statements(NamedTuple):
 
     def intervals_of_source(self, face: Face) -> tuple[Ints, Ints, Floats, Floats]:
         """What is said of a face as intervals of its source: one for each state that is meant."""
-        event, *ends, flags = zip(*self.said)
+        event, *ends, holds_low, holds_high, _ = zip(*self.said)
         if self.has_order:
             # Ends of shape (n_statements, 1) meet values of shape (n_states,).
-            low, high = (end[:, np.newaxis] for end in self._ends(ends))
-            has_ends = (np.array(flags)[:, np.newaxis] & flag for flag in (_LOW, _HIGH))
-            is_meant = _are_within(face.values, low, high, *has_ends)
+            ranges = (*self._ends(ends), np.array(holds_low), np.array(holds_high))
+            is_meant = _are_within(face.values, *(part[:, np.newaxis] for part in ranges))
         else:
             codes = self._codes(ends[0], face.values)
             is_meant = codes[:, np.newaxis] == np.arange(len(face.values))
@@ -338,7 +338,7 @@ class _Statements(NamedTuple):
         is_kind = states is not None and (states.dtype == object) == (read.dtype == object)
         codes = encode(read, states) if is_kind else np.full(len(values), np.nan)
         for place in np.flatnonzero(np.isnan(codes))[:1]:
-            event = self.said[place][0] if len(self.said) == len(values) else None
+            event = self.said[place].event if len(self.said) == len(values) else None
             self.refuse(f"categories of {shorten(states)}", values[place], event)
         return np.asarray(codes)
 

@@ -18,10 +18,11 @@ from skpc._fitting import Rows, Stop, all_or_nothing, learn
 from skpc._validation import check_n_samples, check_option, column_of, fit_context
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
-from skpc.domain import LogMass, group_rows, read_events
+from skpc.domain import LogMass, read_events
 from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers, of_face
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
+from skpc.estimators._ranges import merged_events
 from skpc.learning.posterior import bootstrapped
 from skpc.queries import Events, PseudoCounts
 from skpc.queries.flows import pseudo_counts_from
@@ -67,8 +68,8 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
         """
         return self._encode(X)
 
-    def encode_events(self, X: Any) -> tuple[Any, Any]:
-        """The same for a table with ranges and sets: its rows are events then."""
+    def encode_events(self, X: Any) -> tuple[Any, Events]:
+        """The same for a table that may have ranges and sets."""
         return self._events(X, is_scored=False)[:2]
 
     @property
@@ -103,9 +104,9 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
         ValueError
             If ``given`` names a column that is not there.
         """
-        _, rows, mass = self._events(X)
+        _, events, mass = self._events(X)
         known = None if given is None else self.domain_.places(given, "given")
-        return mass.with_rows(self._density.log_density(rows, known), known)
+        return mass.with_rows(self._density.log_density(events, known), known)
 
     def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
         """Draw rows from the fitted distribution.
@@ -164,7 +165,7 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
                 events, given = read_events(domain, given, "given", values_are_known=True)
             given = domain.row(given)
             # Ranges tie the draws of a row together; values alone leave cells to fill.
-            if events is not None and len(events.column):
+            if events is not None and events.has_intervals:
                 # Only for its error: what is given must be possible.
                 self._log_known(events)
                 drawn = self._density.draw(n_samples, random_state, events)
@@ -202,8 +203,8 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
         >>> warmth.mean().round()
         array([28., 12.])
         """
-        table, rows, _ = self._events(X, is_scored=False)
-        marginals = Marginals(self._density.posteriors(rows))
+        table, events, _ = self._events(X, is_scored=False)
+        marginals = Marginals(self._density.posteriors(events))
         # A face has no distribution of its own: that of its source is translated.
         for face in self.domain_.faces.values():
             marginals[face.place] = of_face(marginals[face.source], face)
@@ -240,29 +241,29 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
             If the strategy is not one of the three.
         """
         check_option("strategy", strategy, _STRATEGIES)
-        table, rows, _ = self._events(X, is_scored=False)
-        if strategy == "mpe" and isinstance(rows, Events):
+        table, events, _ = self._events(X, is_scored=False)
+        if strategy == "mpe" and events.has_intervals:
             raise ValueError(
                 "strategy='mpe' needs values; found ranges or sets in X. Modes of leaves are those "
                 "of all their values, and may lie outside. Use 'mean' or 'sample', whose cells lie "
                 "within."
             )
-        with self._places_of(rows):
+        with self._places_of(events):
             if strategy == "mean":
-                filled = self.means(rows)
+                filled = self.means(events)
             elif strategy == "mpe":
-                filled = self._density.modes(rows)
+                filled = self._density.modes(events.rows)
             else:
-                filled = self._density.draw_missing(rows, check_random_state(random_state))
+                filled = self._density.draw_missing(events, check_random_state(random_state))
         return self.domain_.fill(table, filled)
 
     @contextmanager
-    def _places_of(self, rows: Any) -> Iterator[None]:
-        """Let errors about some of these encoded rows name the place of a row among all."""
+    def _places_of(self, events: Events) -> Iterator[None]:
+        """Let errors about some of these events name the place of a row among all."""
         try:
             yield
         except ValueError:
-            log_density = self._density.log_density(rows)
+            log_density = self._density.log_density(events)
             refuse_impossible(log_density, np.arange(len(log_density)))
             raise
 
@@ -356,22 +357,17 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
         """
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
-        table, rows, _ = self._events(X, is_scored=False)
-        all_rows = rows
-        group = np.arange(len(table))
-        # Equal rows have equal ends, and are asked about once; events are taken as they come.
-        events = rows if isinstance(rows, Events) else None
-        if events is not None:
-            rows = events.rows
-        else:
-            rows, group = group_rows(rows)
+        table, events, _ = self._events(X, is_scored=False)
+        # Equal rows have equal ends, and are asked about once.
+        distinct, _, group = merged_events(events, np.ones(len(table)))
+        rows = distinct.rows
         levels = 0.5 - 0.5 * level, 0.5 + 0.5 * level
         ends = (rows.copy(), rows.copy())
         numbers = np.flatnonzero(~self.domain_.is_categorical)
         faces = [face for face in self.domain_.faces.values() if face.holds_numbers]
         for part in gen_batches(len(rows), _ROWS):
-            known = rows[part] if events is None else events.take(np.arange(len(rows))[part])
-            with self._places_of(all_rows):
+            known = distinct.take(np.arange(len(rows))[part])
+            with self._places_of(events):
                 posteriors = self._density.posteriors(known, numbers)
             for column, cells in zip(numbers, posteriors):
                 for end, share in zip(ends, levels):

@@ -8,7 +8,15 @@ from skpc._arrays import Floats, Ints
 from skpc._threads import slices
 from skpc._validation import objects_of
 from skpc._warnings import warn
-from skpc.domain.stated import Stated, holds_ranges, ranges_of, refuse_wrong, split_ranges
+from skpc.domain.stated import (
+    Stated,
+    filled_numbers,
+    holds_ranges,
+    ranges_of,
+    refuse_wrong,
+    split_ranges,
+)
+from skpc.estimators._ranges import copied_rows
 from skpc.pooling.pool import labelled
 from skpc.queries import Events
 from skpc.variables import Law
@@ -25,12 +33,12 @@ class CensoredTarget(NamedTuple):
     ----------
     cells : Ranges
         What is known of them.
-    event : ndarray of int of shape (n_rows,)
-        0 where a time is censored, else the code of the event.
+    cause : ndarray of int of shape (n_rows,)
+        The code of the event that ended the time, 0 where it is censored.
     """
 
     cells: Ranges
-    event: Ints
+    cause: Ints
 
     @classmethod
     def read(cls, y: Any) -> Self:
@@ -58,10 +66,11 @@ class CensoredTarget(NamedTuple):
         except (TypeError, ValueError) as error:
             raise ValueError(f"y must hold numbers and ranges of numbers; {error}.") from error
         says_nothing = np.isneginf(cells.low) & np.isposinf(cells.high)
-        # A loop over one row at most: the first wrong one is named.
-        for row in np.flatnonzero(says_nothing | np.isinf(cells.low) & cells.is_value)[:1].tolist():
+        wrong = np.flatnonzero(says_nothing | np.isinf(cells.low) & cells.is_value)
+        if len(wrong):
             raise ValueError(
-                f"y must say something of each target; found {cells_of_y[row]!r} in row {row}."
+                f"y must say something of each target; found {cells_of_y[wrong[0]]!r} in row "
+                f"{wrong[0]}."
             )
         # A value is an event that was seen; what is known as a range is censored.
         return cls(cells, cells.is_value.astype(np.int64))
@@ -74,15 +83,16 @@ class CensoredTarget(NamedTuple):
                 "entry and other truncation are not supported: rows that were never seen to be at "
                 "risk would need a likelihood of their own. Leave the field out."
             )
-        event, time = (np.asarray(y[name]) for name in names)
+        cause, time = (np.asarray(y[name]) for name in names)
         # Integers are codes from 0 on, booleans say whether an event was seen; all else is refused.
-        is_code = event >= 0 if event.dtype.kind in "iu" else np.full(event.shape, False)
-        is_code |= event.dtype.kind == "b"
-        for row in np.flatnonzero(~is_code)[:1].tolist():
+        is_code = cause >= 0 if cause.dtype.kind in "iu" else np.full(cause.shape, False)
+        is_code |= cause.dtype.kind == "b"
+        wrong = np.flatnonzero(~is_code)
+        if len(wrong):
             raise ValueError(
                 "the first field of y must be boolean, whether the event was seen, or have codes "
-                f"0 (censored), 1, 2, ... of events; found {event[row]!r} of type {event.dtype} "
-                f"in row {row} of {names[0]!r}."
+                f"0 (censored), 1, 2, ... of events; found {cause[wrong[0]]!r} of type "
+                f"{cause.dtype} in row {wrong[0]} of {names[0]!r}."
             )
         if time.dtype.kind in "mM":
             raise ValueError(
@@ -90,28 +100,38 @@ class CensoredTarget(NamedTuple):
                 "by a unit, such as np.timedelta64(1, 'D'); of dates take durations first."
             )
         time = time.astype(np.float64)
-        for row in np.flatnonzero(~np.isfinite(time))[:1].tolist():
+        wrong = np.flatnonzero(~np.isfinite(time))
+        if len(wrong):
             raise ValueError(
-                f"times of y must be finite; found {time[row]!r} in row {row} of {names[1]!r}."
+                f"times of y must be finite; found {time[wrong[0]]!r} in row {wrong[0]} of "
+                f"{names[1]!r}."
             )
         # What was not seen by a time comes after it.
-        is_seen = event > 0
+        is_seen = cause > 0
         high = np.where(is_seen, time, np.inf)
-        return cls(Ranges(time, high, np.array([is_seen, is_seen])), event.astype(np.int64))
+        return cls(Ranges(time, high, np.array([is_seen, is_seen])), cause.astype(np.int64))
 
     def take(self, index: Any) -> Self:
         """Some of the targets."""
-        return type(self)(self.cells.take(index), self.event[index])
+        return type(self)(self.cells.take(index), self.cause[index])
 
     def labelled(self, rows: Floats, codes: Ints | None) -> Floats:
         """Rows with the cause, if there are several, and the target; NaN where these are open."""
         if codes is not None:
             # Codes may leave out numbers, the states of a column do not.
-            cause = np.searchsorted(codes, self.event).astype(np.float64)
-            known_cause = np.where(self.event > 0, cause, np.nan)
-            rows = labelled(rows, known_cause)
+            state = np.searchsorted(codes, self.cause).astype(np.float64)
+            rows = labelled(rows, np.where(self.cause > 0, state, np.nan))
         times = np.where(self.cells.is_value, self.cells.low, np.nan)
         return labelled(rows, times)
+
+    def filled(
+        self, rows: Floats, weight: Floats, random_state: np.random.RandomState
+    ) -> tuple[Floats, Floats]:
+        """Labelled rows in which draws stand for ranges, several for each of these; weights."""
+        copied, copied_weight = copied_rows(weight, ~self.cells.is_value)
+        filled = rows[copied]
+        filled[:, -1] = filled_numbers(self.cells.take(copied), copied_weight, random_state)
+        return filled, copied_weight
 
     def events(self, rows: Floats, law: Law | None) -> Events:
         """Labelled rows as events; without a law the ends are those of plain numbers."""
@@ -128,9 +148,9 @@ class CensoredTarget(NamedTuple):
         return Events.from_intervals(rows, index, column, low, high)
 
     @property
-    def causes(self) -> Ints:
-        """The codes of events."""
-        codes = np.unique(self.event)
+    def codes(self) -> Ints:
+        """The codes of the causes that were seen."""
+        codes = np.unique(self.cause)
         return codes[codes > 0]
 
     @property

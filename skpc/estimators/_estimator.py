@@ -44,6 +44,7 @@ from skpc._validation import (
 from skpc._warnings import collected, warn
 from skpc.domain import Declared, Domain, LogMass, events_of_table, present_rows
 from skpc.domain.stated import holds_ranges, is_stated, split_ranges
+from skpc.variables.events import Events
 from skpc.variables.margins import MOST_BINS
 
 #: Which columns are categorical.
@@ -169,16 +170,18 @@ class TableEstimator(TakesGaps, Estimator):
 
     def _encode(self, X: Any) -> tuple[Any, Floats]:
         """The checked table and its encoded rows."""
-        return self._events(X, is_scored=False, takes_ranges=False)[:2]
+        table, events, _ = self._events(X, is_scored=False, takes_ranges=False)
+        return table, events.rows
 
     def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
         """The checked table, its rows of known states, and what its cells add to log densities."""
-        return self._events(X, takes_ranges=False)
+        table, events, mass = self._events(X, takes_ranges=False)
+        return table, events.rows, mass
 
     def _events(
         self, X: Any, is_scored: bool = True, takes_ranges: bool = True
-    ) -> tuple[Any, Any, LogMass]:
-        """The same for a table whose cells may be ranges and sets: these rows are events.
+    ) -> tuple[Any, Events, LogMass]:
+        """The same for a table whose cells may be ranges and sets: what its rows say.
 
         The table comes back without such cells. A value that was not seen is missing in rows that
         are scored, as its mass counts; in other questions the nearest one stands for it.
@@ -201,7 +204,7 @@ class TableEstimator(TakesGaps, Estimator):
         if is_scored:
             rows = mass.known(rows)
         if not has_ranges:
-            return table, rows, mass
+            return table, Events.of(rows), mass
         events = events_of_table(domain, rows, stated)
         # The mass of known cells has been counted: what is new has a statement, but no value.
         is_new = events.are_stated() & np.isnan(events.rows)
@@ -524,11 +527,11 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
     classes_: np.ndarray = field(init=False)
 
     @abstractmethod
-    def _log_posterior(self, rows: Floats) -> Floats:
+    def _log_posterior(self, events: Events) -> Floats:
         """Log probability of each class given the observed cells of encoded rows."""
 
     @abstractmethod
-    def _log_density(self, rows: Floats) -> Floats:
+    def _log_density(self, events: Events) -> Floats:
         """Log density of the observed cells of encoded rows, whatever their class."""
 
     @abstractmethod
@@ -549,7 +552,7 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
         ndarray of shape (n_samples, n_classes)
             In nats; classes in the order of ``classes_``.
         """
-        return self._log_posterior(self._encode(X)[1])
+        return self._log_posterior(self._events(X, is_scored=False)[1])
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class given the observed cells of each row.
@@ -600,8 +603,8 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
             that was not seen counts as in :meth:`CutsetNetworkBD.score_samples`; it says nothing
             about the class.
         """
-        _, rows, mass = self._encode_with_mass(X)
-        return mass.with_rows(self._log_density(rows))
+        _, events, mass = self._events(X)
+        return mass.with_rows(self._log_density(events))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes.

@@ -11,7 +11,6 @@ from skpc.domain import Domain, Face, read_events
 from skpc.queries import Events
 from skpc.variables import Points, Predictive
 from skpc.variables.dates import as_dates
-from skpc.variables.events import known_cells, taken
 
 
 class EventAnswers:
@@ -147,21 +146,21 @@ class EventAnswers:
         column_events = known.only(is_chosen)
         # A cell that is known has all the mass, whatever the rest of its row says.
         cells.known = column_events.rows[:, chosen]
-        if len(column_events.column):
+        if column_events.has_intervals:
             cells = cells.within(*column_events.padded())
         cells = cells if face is None else of_face(cells, face)
         return self._described(cells, place_asked)
 
     def means(self, rows: Any, columns: Any = None) -> Floats:
         """Rows filled by means; by the most probable state, where a column has labels as a face."""
-        filled = self._density.means(rows, columns)
-        known = known_cells(rows)
+        events = Events.of(rows)
+        filled = self._density.means(events, columns)
         for face in self.domain_.faces.values():
-            missing = np.flatnonzero(np.isnan(known[:, face.source]))
+            missing = np.flatnonzero(np.isnan(events.rows[:, face.source]))
             # The mean of ordered states may lie between two of them, where no label is.
             has_labels = not face.holds_numbers and self.domain_.is_ordered[face.source]
             if has_labels and len(missing):
-                (cells,) = self._density.posteriors(taken(rows, missing), [face.source])
+                (cells,) = self._density.posteriors(events.take(missing), [face.source])
                 filled[missing, face.source] = face.source_cells[
                     _of_states(cells, face).argmax(axis=1)
                 ]
@@ -179,8 +178,9 @@ class EventAnswers:
     def _log_known(self, known: Events) -> Floats:
         """Log measure of what is known; an error that names a cell where that is impossible."""
         log_known = self._density.log_density(known)
-        for event in np.flatnonzero(np.isneginf(log_known))[:1].tolist():
-            single_event = known.take(np.array([event]))
+        impossible = np.flatnonzero(np.isneginf(log_known))
+        if len(impossible):
+            single_event = known.take(impossible[:1])
             columns = np.arange(self.domain_.n_features)
             # The cell that is impossible by itself, if there is one, helps most in the error.
             alone = [
@@ -190,7 +190,7 @@ class EventAnswers:
             wrong = np.flatnonzero(np.isneginf(alone))[:1].tolist()
             where = [self.domain_[column].where for column in wrong]
             raise ValueError(
-                f"given must be possible; event {event} has probability 0 by its cell in "
+                f"given must be possible; event {impossible[0]} has probability 0 by its cell in "
                 f"{', '.join(where) or 'several columns together'}. Widen the range or the set, or "
                 "leave a column out."
             )

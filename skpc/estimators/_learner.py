@@ -239,7 +239,7 @@ class TableLearner(ColumnsEstimator, ABC):
             index = np.flatnonzero(np.diff(set_events.ptr))
             # Of this column the set alone is known, of the others what fills them now.
             given = np.where(is_place, np.nan, rows)
-            known = set_events._replace(rows=given).take(index)
+            known = set_events.with_cells(given).take(index)
             (cells,) = self.row_density.posteriors(known, [place])
             rows[index, place] = even_draws(cells.probabilities, random_state)
         if sets:

@@ -184,7 +184,7 @@ class PoolEstimator(Composition, TableEstimator):
         self.domain_, events = domain_and_events(
             table, weight, intervals, random_state, learn_domain
         )
-        events = labelled(events, target)
+        events = events.with_cells(labelled(events.rows, target))
         self._order_columns(events.rows, weight)
         events = events.with_columns(np.append(self._order, len(self._order)))
         events, weight, distinct = merged_events(events, weight)
@@ -204,16 +204,10 @@ class PoolEstimator(Composition, TableEstimator):
         return self.domain_.taken(self._order)
 
     def _events(
-        self,
-        X: Any,
-        is_scored: bool = True,
-        takes_ranges: bool = True,  # noqa: ARG002
-    ) -> tuple[Any, Any, LogMass]:
-        # A pool answers all questions about rows with ranges, if any.
-        table, rows, mass = super()._events(X, is_scored)
-        if isinstance(rows, Events):
-            return table, rows.with_columns(self._order), mass
-        return table, rows[:, self._order], mass
+        self, X: Any, is_scored: bool = True, takes_ranges: bool = True
+    ) -> tuple[Any, Events, LogMass]:
+        table, events, mass = super()._events(X, is_scored, takes_ranges)
+        return table, events.with_columns(self._order), mass
 
     def _of_table(self, density: Any, n_more: int = 0) -> Any:
         """A member that takes the columns of the table as they are, and some more after them."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from skpc._arrays import Bools, Floats, Ints, group_sums
+from skpc._arrays import Bools, Floats, Ints, exact_group_sums, group_sums
 from skpc._validation import describe_column
 from skpc._warnings import warn
 from skpc.domain import Domain, events_of_table, group_rows
@@ -66,11 +66,12 @@ def domain_and_events(
     domain = learn_domain(filled_table(*split, merged_weight, random_state), merged_weight)
     # The events are those of all rows, which go with the weights and targets of the callers.
     events = events_of_table(domain, domain.encode(known_table), stated)
-    for place in np.flatnonzero(events.low >= events.high)[:1].tolist():
-        where = describe_column(int(events.column[place]), names)
+    empty = np.flatnonzero(events.low >= events.high)
+    if len(empty):
+        where = describe_column(int(events.column[empty[0]]), names)
         raise ValueError(
-            f"X must have ranges that hold a value of {where}; that in row {events.event[place]} "
-            "holds none. Widen it."
+            f"X must have ranges that hold a value of {where}; that in row "
+            f"{events.event[empty[0]]} holds none. Widen it."
         )
     return domain, events
 
@@ -124,7 +125,7 @@ def merged_events(events: Events, weight: Floats) -> tuple[Events, Floats, Ints]
     group = group_rows(contents)[1]
     representative = np.unique(group, return_index=True)[1]
     order = np.lexsort(contents[representative].T)
-    total = group_sums(group, weight)
+    total = exact_group_sums(group, weight)
     # The inverse of the order takes the number of a group to its place.
     place = np.argsort(order)[group]
     return events.take(representative[order]), total[order], place

@@ -17,6 +17,7 @@ from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import ClassMixture
 from skpc.pooling.classes import ClassData, ClassDensities
 from skpc.pooling.pool import Member
+from skpc.queries import Events
 
 
 class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
@@ -207,23 +208,20 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             self.class_prior_ = shares if self.priors is None else self._given_priors()
             task = densities, X, y, sample_weight, (table, weight, code)
             members = self._members(densities)
-            events = None
             # All densities declare the same columns, so that any of them knows the intervals.
             if holds_ranges(table, getattr(densities[0][1], "interval_columns", ())):
                 events, weight, splits = self._labelled_events(*task, random_state)
                 # The other models learn from copies of rows, which cannot hold ranges.
                 members = [member for member in members if member.is_density]
-                code = events.rows[:, -1].astype(np.int64)
-                rows_alone = np.ascontiguousarray(events.rows[:, :-1])
-                events = events._replace(rows=rows_alone)
-                # Draws stand for the ranges wherever values are needed.
-                rows = drawn_by_column(self._ordered_domain, events, weight, random_state)
             else:
                 rows, weight, splits = self._labelled_rows(*task)
-                code = rows[:, -1].astype(np.int64)
-                rows = np.ascontiguousarray(rows[:, :-1])
+                events = Events.of(rows)
+            code = events.rows[:, -1].astype(np.int64)
+            events = events.with_cells(np.ascontiguousarray(events.rows[:, :-1]))
             domain = self._ordered_domain
-            data = ClassData(domain, rows, code, self.classes_, log_or_inf(shares), rates, events)
+            # Draws stand for the ranges wherever values are needed.
+            rows = drawn_by_column(domain, events, weight, random_state)
+            data = ClassData(domain, events, rows, code, self.classes_, log_or_inf(shares), rates)
             self._learn_pool(data, members, weight, code, splits, random_state)
             self._describe(members)
         return self
@@ -282,13 +280,13 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             )
         return prior
 
-    def _log_posterior(self, rows: Floats) -> Floats:
+    def _log_posterior(self, events: Events) -> Floats:
         # The pool leaves out how frequent classes are, so that priors can be given.
-        odds = log_or_inf(self.class_prior_) + self._pool.log_odds(rows)
+        odds = log_or_inf(self.class_prior_) + self._pool.log_odds(events)
         return odds - np.logaddexp.reduce(odds, axis=1, keepdims=True)
 
-    def _log_density(self, rows: Floats) -> Floats:
-        return self._pool.log_density(rows, log_or_inf(self.class_prior_))
+    def _log_density(self, events: Events) -> Floats:
+        return self._pool.log_density(events, log_or_inf(self.class_prior_))
 
     def _draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
         code = random_state.choice(len(self.classes_), n_rows, p=self.class_prior_)

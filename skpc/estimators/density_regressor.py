@@ -13,8 +13,7 @@ from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_weight, fit_context
 from skpc._warnings import warn
-from skpc.domain import LogMass
-from skpc.domain.stated import filled_numbers
+from skpc.domain import Domain, LogMass
 from skpc.estimators._censored_targets import (
     CensoredTarget,
     check_times,
@@ -31,7 +30,7 @@ from skpc.estimators._pools import (
     refuse_without_ranges,
     shared_domain,
 )
-from skpc.estimators._ranges import copied_rows, merged_events
+from skpc.estimators._ranges import merged_events
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import PoolMixture
@@ -39,6 +38,7 @@ from skpc.pooling.censored import CensoredData, cumulative_incidences, log_score
 from skpc.pooling.folds import given_splits
 from skpc.pooling.numbers import NumberData, value_law
 from skpc.pooling.pool import Member, labelled
+from skpc.queries import Events
 from skpc.variables import Predictive
 from skpc.variables.dates import Calendar, as_dates
 
@@ -270,48 +270,47 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         refuse_without_ranges(densities, "Targets")
         self._dates = None
         target = CensoredTarget.read(y)
-        check_consistent_length(X, target.event)
+        check_consistent_length(X, target.cause)
         # Targets have been read: the numbers of rows that are left tell which of them stay.
         table, weight, present = self._training_rows(
-            X, sample_weight, target.event, _numbers_of_rows
+            X, sample_weight, target.cause, _numbers_of_rows
         )
         target = target.take(present)
+        self._last = target.last
         self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
         rows = self.domain_.encode(table)
         self._order_columns(target.labelled(rows, None), weight)
         n_features = rows.shape[1]
-        features = self._ordered_domain
-        # With several causes, the cause is a column of categories before the target.
-        if len(target.causes) > 1:
-            if target.event.all():
-                warn(
-                    f"no time of y is censored: {target.causes.tolist()} are codes of events that "
-                    "were all seen. Where one of them means censored, pass 0 in its place."
-                )
-            self.event_codes_ = target.causes
-            features = features.with_category(len(target.causes))
+        features = self._with_cause(target)
         rows = target.labelled(rows[:, self._order], self.event_codes_)
         # Equal rows come together before anything is drawn for them.
         # As long as no law is known, the ends are those of plain numbers.
         merged, weight, distinct = merged_events(target.events(rows, None), weight)
-        splits = given_splits(self.cv, X, target.event, sample_weight, distinct, False)
+        splits = given_splits(self.cv, X, target.cause, sample_weight, distinct, False)
         # One target stands for all rows of an event.
         target = target.take(np.unique(distinct, return_index=True)[1])
-        rows = merged.rows
-        # The law of the target is learned from numbers: draws stand for ranges.
-        copied, copied_weight = copied_rows(weight, ~target.cells.is_value)
-        filled = rows[copied]
-        cells = target.cells.take(copied)
-        filled[:, -1] = filled_numbers(cells, copied_weight, random_state)
+        filled, copied_weight = target.filled(merged.rows, weight, random_state)
         whole = features.with_number(filled, copied_weight, most_bins(densities))
         # Now the law says which of its values a range holds.
-        events = target.events(rows, whole[features.n_features].law)
-        self._last = target.last
+        events = target.events(merged.rows, whole[features.n_features].law)
         rates = check_rates(self.missing_rates)
         data = CensoredData(events, whole, n_features, rates)
         members = self._members_for(densities, len(events.rows))
-        self._learn_pool(data, members, weight, target.event, splits, random_state)
+        self._learn_pool(data, members, weight, target.cause, splits, random_state)
         self._describe(events.rows.shape[1] - n_features)
+
+    def _with_cause(self, target: CensoredTarget) -> Domain:
+        """The columns that stand before the target: with several causes, the last is the cause."""
+        codes = target.codes
+        if len(codes) < 2:
+            return self._ordered_domain
+        if target.cause.all():
+            warn(
+                f"no time of y is censored: {codes.tolist()} are codes of events that were all "
+                "seen. Where one of them means censored, pass 0 in its place."
+            )
+        self.event_codes_ = codes
+        return self._ordered_domain.with_category(len(codes))
 
     @by_chunks
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -580,7 +579,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         """
         if self._is_censored:
             target = CensoredTarget.read(y)
-            weight = check_weight(sample_weight, len(target.event))
+            weight = check_weight(sample_weight, len(target.cause))
             # A mean up to the last time is there for all, a median is not.
             return concordance(target.cells, -self.predict_rmst(X, self._last), weight)
         if is_censored(y):
@@ -615,10 +614,12 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     def _events(
         self, X: Any, is_scored: bool = True, takes_ranges: bool = True
-    ) -> tuple[Any, Any, LogMass]:
-        table, rows, mass = super()._events(X, is_scored, takes_ranges)
+    ) -> tuple[Any, Events, LogMass]:
+        table, events, mass = super()._events(X, is_scored, takes_ranges)
         # Members that have learned a cause have a column for it; nobody knows it here.
-        return table, rows if self.event_codes_ is None else labelled(rows), mass
+        if self.event_codes_ is not None:
+            events = events.with_cells(labelled(events.rows))
+        return table, events, mass
 
     def _numbers(self, y: Any) -> Any:
         """Targets, dates as numbers."""

@@ -19,6 +19,7 @@ from skpc.estimators._estimator import (
 )
 from skpc.learning.random_trees import ForestOptions, learn_forest
 from skpc.pooling.pool import labelled
+from skpc.variables.events import Events
 
 #: A share of the columns, or what scikit-learn calls shares of them.
 _SHARES = (StrOptions({"auto", "sqrt", "log2"}), Interval(RealNotInt, 0.0, 1.0, closed="right"))
@@ -188,11 +189,11 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
             self.n_leaves_ = sum(len(tree.low) for tree in trees)
         return self
 
-    def _log_posterior(self, rows: Floats) -> Floats:
-        return np.log(self._forest.posterior(rows[:, self._order]))
+    def _log_posterior(self, events: Events) -> Floats:
+        return np.log(self._forest.posterior(events.rows[:, self._order]))
 
-    def _log_density(self, rows: Floats) -> Floats:
-        log_joint = self._forest.log_density(rows[:, self._order])
+    def _log_density(self, events: Events) -> Floats:
+        log_joint = self._forest.log_density(events.rows[:, self._order])
         # (n_rows, n_classes): the class is summed out.
         return np.logaddexp.reduce(log_joint, axis=1)
 

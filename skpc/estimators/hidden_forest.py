@@ -41,14 +41,15 @@ class ForestAnswers(CircuitAnswers):
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        # Conditions and events take the circuit: matrices pass plain rows alone.
-        if given is not None or not isinstance(rows, np.ndarray):
-            return super().log_density(rows, given)
+        events = Events.of(rows)
+        # Conditions and ranges take the circuit: matrices pass values alone.
+        if given is not None or events.has_intervals:
+            return super().log_density(events, given)
         estimator: Any = self[0]
-        codes = self.domain.codes(rows)[:, estimator._order].astype(np.int64)
+        codes = self.domain.codes(events.rows)[:, estimator._order].astype(np.int64)
         log_likelihood = estimator._exact_forest.log_likelihood(codes)
         # Trees know the bins; where in a bin a number lies is told by the axes.
-        return log_likelihood + self.domain.axis_table.log_density(rows)
+        return log_likelihood + self.domain.axis_table.log_density(events.rows)
 
     def draw(
         self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None

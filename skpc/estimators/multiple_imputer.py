@@ -18,7 +18,7 @@ from skpc._random import draw_states
 from skpc._threads import in_threads, threads
 from skpc._validation import AT_LEAST_ONE, Interval, StrOptions, fit_context
 from skpc._warnings import warn
-from skpc.domain import canonical_order, column_moments, merge_rows
+from skpc.domain import canonical_order, column_moments
 from skpc.domain.stated import holds_ranges
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, parameter
@@ -34,7 +34,6 @@ from skpc.imputation.products import find_model
 from skpc.learning.posterior import bootstrapped
 from skpc.pooling.folds import fit_best
 from skpc.queries import Events
-from skpc.variables.events import known_cells, stated_cells, taken
 
 
 class MultipleImputer(TableEstimator):
@@ -274,7 +273,7 @@ class MultipleImputer(TableEstimator):
                 self.density_: Any = self._fit_default(table, weight)
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
-            rows, weight = self._distinct_rows(table, weight)
+            events, weight = self._distinct_events(table, weight)
             self.densities_ = [self.density_] * self.n_imputations
             self.model_: Any = self.model
             self._chains: Chains | None = None
@@ -282,35 +281,32 @@ class MultipleImputer(TableEstimator):
             # Equal rows have different cells.
             n_copies = copies(weight)
             index = owners(n_copies)
-            rows = taken(rows, index)
+            events = events.take(index)
             # The copies of a row share its weight.
             weight = np.repeat(weight / n_copies, n_copies)
             if is_chained:
-                self._chains = self._fit_chains(rows, weight, seeds)
+                self._chains = self._fit_chains(events, weight, seeds)
             elif self.parameters != "fixed":
                 with progress(self.n_imputations, "tables", self.verbose) as advance:
                     # Steps of data augmentation: they start from what is nearly a draw.
                     n_steps = 10 if self.parameters == "posterior" else 0
-                    draw = partial(_drawn, self.density_, rows, weight, n_steps, advance)
+                    draw = partial(_drawn, self.density_, events, weight, n_steps, advance)
                     self.densities_ = in_threads(draw, seeds.tolist())
         return self
 
-    def _distinct_rows(self, table: Any, weight: Floats) -> tuple[Any, Floats]:
-        """Distinct encoded rows, events where cells are ranges, and their weights."""
-        rows = self.density_.encode_events(table)[1]
-        if isinstance(rows, Events):
-            rows, weight, _ = merged_events(rows, weight)
-        else:
-            rows, weight = merge_rows(rows, weight)
+    def _distinct_events(self, table: Any, weight: Floats) -> tuple[Events, Floats]:
+        """Distinct encoded rows, and their weights."""
+        events, weight, _ = merged_events(self.density_.encode_events(table)[1], weight)
         # Draws stand for ranges; they only tell how columns spread, and need no seed of the user's.
-        cells = with_draws(self.density_.row_density, rows, np.random.RandomState(0))
+        cells = with_draws(self.density_.row_density, events, np.random.RandomState(0))
         self._was_incomplete = np.asarray(np.isnan(cells).any(axis=0))
         self._sd = column_moments(cells, weight)[1]
-        if isinstance(rows, Events):
-            return rows, weight
+        if events.has_intervals:
+            return events, weight
         domain = self.density_.domain_
-        distinct = with_some_cell(domain, rows, weight)
-        return canonical_order(*distinct, domain.is_categorical).arranged(*distinct)
+        distinct = with_some_cell(domain, events.rows, weight)
+        rows, weight = canonical_order(*distinct, domain.is_categorical).arranged(*distinct)
+        return Events.of(rows), weight
 
     def impute(self, X: Any, delta: dict[Any, Any] | None = None) -> list[Any]:
         """Complete a table several times.
@@ -347,19 +343,19 @@ class MultipleImputer(TableEstimator):
         check_is_fitted(self)
         # The first line of the seeds was for parameters, in fit.
         seeds = self._seeds()[1].tolist()
-        table, rows = self.density_.encode_events(X)
+        table, events = self.density_.encode_events(X)
         # A cell that is known as a range is not missing, and delta leaves it alone.
-        missing = ~stated_cells(rows)
+        missing = ~events.are_stated()
         shift, log_odds = self._shifts(delta)
         chains = self._chains
         with threads(self.n_jobs):
             if chains is None:
-                draw_missing = partial(_drawn_cells, rows)
+                draw_missing = partial(_drawn_cells, events)
                 drawn = in_threads(draw_missing, zip(self.densities_, seeds))
                 probabilities = [partial(_posterior, density) for density in self.densities_]
             else:
                 self._check_gaps(chains, missing, shift, log_odds)
-                drawn = list(chains.impute(rows, seeds))
+                drawn = list(chains.impute(events, seeds))
                 probabilities = [
                     partial(chains.probabilities, chain) for chain in range(len(drawn))
                 ]
@@ -406,7 +402,7 @@ class MultipleImputer(TableEstimator):
             warn(f"{share} lay beyond the ends of their columns, or between ordered states.")
         return [domain.fill(table, filled) for filled in drawn]
 
-    def _fit_chains(self, rows: Floats | Events, weight: Floats, seeds: Ints) -> Chains:
+    def _fit_chains(self, events: Events, weight: Floats, seeds: Ints) -> Chains:
         """Run the chains of regressions on the rows of ``fit``."""
         # Numbers in the covariances of the default mixture that chains ask, and else the share of
         # its weight: they ask about each row for each column in each round.
@@ -417,15 +413,17 @@ class MultipleImputer(TableEstimator):
             self.density_ if self.density else self.density_.heaviest(size_asked, share_asked)
         )
         density = density_asked.row_density
-        cells = known_cells(rows)
-        passive = read_passive(self.passive or {}, density.domain, cells)
+        rows = events.rows
+        passive = read_passive(self.passive or {}, density.domain, rows)
         if self.model is None:
             computed = [column for column, _, _ in passive]
-            self.model_ = find_model(density, cells, weight, computed)
+            self.model_ = find_model(density, rows, weight, computed)
         analysis = None
         if self.model_ is not None:
-            analysis = read_analysis(self.model_, density.domain, cells)
-        chains = Chains.fit(density, rows, weight, seeds.tolist(), self.n_rounds, analysis, passive)
+            analysis = read_analysis(self.model_, density.domain, rows)
+        chains = Chains.fit(
+            density, events, weight, seeds.tolist(), self.n_rounds, analysis, passive
+        )
         numbers = drifting_columns(chains.trace, self._sd)
         drifting = [density.domain[column].where for column in numbers]
         if drifting:
@@ -559,7 +557,7 @@ class MultipleImputer(TableEstimator):
 
 def _drawn(
     density: Any,
-    rows: Floats | Events,
+    events: Events,
     weight: Floats,
     n_steps: int,
     advance: Callable[[float], object],
@@ -568,11 +566,11 @@ def _drawn(
     """The density under random weights of the rows, and after steps of data augmentation."""
     random_state = np.random.RandomState(seed)
     # EM reads rows, not events: draws stand for ranges.
-    cells = with_draws(density.row_density, rows, random_state)
+    cells = with_draws(density.row_density, events, random_state)
     density = start = density.reweighted(*bootstrapped(cells, weight, random_state))
     # The first estimate goes along: it can keep small components from drifting away.
     for _ in range(n_steps):
-        filled = density.row_density.draw_missing(rows, random_state)
+        filled = density.row_density.draw_missing(events, random_state)
         density = density.redrawn(filled, weight, random_state, start)
     advance(1)
     return density
@@ -603,10 +601,10 @@ def _posterior(density: Any, filled: Floats, column: int) -> Floats:
     return density.row_density.posteriors(known, [column])[0].probabilities
 
 
-def _drawn_cells(rows: Floats | Events, task: tuple[Any, int]) -> Floats:
+def _drawn_cells(events: Events, task: tuple[Any, int]) -> Floats:
     """The rows with missing cells drawn by a density, with a seed."""
     density, seed = task
-    return density.row_density.draw_missing(rows, np.random.RandomState(seed))
+    return density.row_density.draw_missing(events, np.random.RandomState(seed))
 
 
 def _adjust(

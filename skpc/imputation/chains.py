@@ -26,7 +26,6 @@ from skpc.imputation.regressions import (
     draw_logit,
 )
 from skpc.queries import Events
-from skpc.variables.events import stated_cells
 
 #: Columns with fewer observed cells keep what the density has drawn.
 FEWEST_OBSERVED = 20
@@ -189,9 +188,9 @@ class Chains(NamedTuple):
             Columns that are functions of others, the functions, and the columns that these read.
         """
         domain = density.domain
-        said = rows
+        events = Events.of(rows)
         # Columns that are ranges alone have scales and levels too.
-        rows = with_draws(density, said, np.random.RandomState(seeds[0]))
+        rows = with_draws(density, events, np.random.RandomState(seeds[0]))
         n_features = rows.shape[1]
         sources = _sources(n_features, analysis, passive)
         predictors = Predictors.fit(domain, rows, weight, sources)
@@ -214,7 +213,7 @@ class Chains(NamedTuple):
             analysis,
             passive,
         )
-        chains._run(said, seeds, weight)
+        chains._run(events, seeds, weight)
         return chains
 
     def impute(self, rows: Floats | Events, seeds: Sequence[int]) -> Floats:
@@ -231,7 +230,7 @@ class Chains(NamedTuple):
         -------
         ndarray of shape (n_chains, n_rows, n_features)
         """
-        return self._run(rows, seeds, None)
+        return self._run(Events.of(rows), seeds, None)
 
     def probabilities(self, chain: int, filled: Floats, column: int) -> Floats:
         """Probabilities of the categories of a column in each complete row, by one chain."""
@@ -244,9 +243,9 @@ class Chains(NamedTuple):
         # The candidates are all categories.
         return self._candidates(chain, design, filled, column, np.random.RandomState())[1]
 
-    def _run(self, rows: Floats | Events, seeds: Sequence[int], weight: Floats | None) -> Floats:
+    def _run(self, events: Events, seeds: Sequence[int], weight: Floats | None) -> Floats:
         """Fill rows; with weights of the rows, the coefficients are drawn too."""
-        missing = ~stated_cells(rows)
+        missing = ~events.are_stated()
         n_at_a_time = max(1, _CELLS // max(missing.size, 1))
         chains = np.arange(len(seeds))
         # As few groups as keep the cells of each within what is held.
@@ -254,20 +253,20 @@ class Chains(NamedTuple):
 
         def work(group: Ints) -> Floats:
             random_states = [np.random.RandomState(seeds[chain]) for chain in group]
-            return self._run_group(rows, missing, group, random_states, weight)
+            return self._run_group(events, missing, group, random_states, weight)
 
         return np.concatenate(in_threads(work, groups))
 
     def _run_group(
         self,
-        rows: Floats | Events,
+        events: Events,
         missing: Bools,
         group: Ints,
         random_states: list[np.random.RandomState],
         weight: Floats | None,
     ) -> Floats:
-        """The chains of a group, whose rows ask the density together; shape (n, *rows.shape)."""
-        filled = np.array([self.density.draw_missing(rows, random) for random in random_states])
+        """The chains of a group, whose rows ask the density together; shape (n, *missing.shape)."""
+        filled = np.array([self.density.draw_missing(events, random) for random in random_states])
         self.compute_passive(filled, missing)
         for round_number in range(self.n_rounds):
             # Draws of covariates are weighed by the analysis, whose coefficients come before them.
@@ -300,8 +299,7 @@ class Chains(NamedTuple):
                         chain, design, filled[place, lost], column, random
                     )
             # Regressions cannot read ranges and sets: the density draws such cells anew.
-            if isinstance(rows, Events):
-                self._draw_within(rows, filled, random_states)
+            self._draw_within(events, filled, random_states)
             self.compute_passive(filled, missing)
             if weight is not None:
                 for column in self.order:
@@ -311,18 +309,18 @@ class Chains(NamedTuple):
         return filled
 
     def _draw_within(
-        self, said: Events, filled: Floats, random_states: list[np.random.RandomState]
+        self, events: Events, filled: Floats, random_states: list[np.random.RandomState]
     ) -> None:
         """Draw cells known as ranges and sets given the others as they are now, in place."""
-        places = np.arange(said.rows.shape[1])
-        for column in np.unique(said.column).tolist():
-            column_events = said.only(places == column)
+        places = np.arange(events.rows.shape[1])
+        for column in np.unique(events.column).tolist():
+            column_events = events.only(places == column)
             index = np.flatnonzero(np.diff(column_events.ptr))
-            events = column_events.take(index)
+            stated = column_events.take(index)
             for cells, random in zip(filled, random_states):
                 # The cell is open again, but for what the event says of it.
                 given = np.where(places == column, np.nan, cells[index])
-                drawn = self.density.draw_missing(events._replace(rows=given), random)
+                drawn = self.density.draw_missing(stated.with_cells(given), random)
                 cells[index, column] = drawn[:, column]
 
     def _design(self, rows: Floats, column: int, expectation: Floats) -> Floats:
@@ -434,11 +432,11 @@ class Chains(NamedTuple):
                     cells[lost, column] = function(cells[lost])
 
 
-def with_draws(density: Any, rows: Any, random_state: np.random.RandomState) -> Floats:
+def with_draws(density: Any, events: Events, random_state: np.random.RandomState) -> Floats:
     """Encoded rows in which draws of a density stand for ranges and sets; gaps stay."""
-    if not isinstance(rows, Events):
-        return np.asarray(rows)
-    return np.where(rows.are_stated(), density.draw_missing(rows, random_state), np.nan)
+    if not events.has_intervals:
+        return events.rows
+    return np.where(events.are_stated(), density.draw_missing(events, random_state), np.nan)
 
 
 def _sources(n_features: int, analysis: Analysis | None, passive: Sequence[Any]) -> list[Ints]:

@@ -21,7 +21,7 @@ from skpc.learning.gaussian_mixture import (
     fit_gaussian_mixture,
 )
 from skpc.variables import Normals, Points, Predictive
-from skpc.variables.events import known_cells
+from skpc.variables.events import Events
 from skpc.variables.gaussians import Gaussians, conditionals
 from skpc.variables.patterns import Patterns
 
@@ -86,12 +86,12 @@ class LinearCells(NamedTuple):
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
         """Zero for each row: none is impossible. Of rows as a whole the model says nothing."""
-        return np.zeros(len(known_cells(rows)))
+        return np.zeros(len(Events.of(rows).rows))
 
     def posteriors(self, rows: Any, columns: Sequence[int] | None = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`. Ranges and sets count as missing cells."""
         smallest_share = 1e-6
-        rows = known_cells(rows)
+        rows = Events.of(rows).rows
         domain = self.domain
         scores = one_hot(domain, rows)
         wanted = np.ones((1, len(rows)), dtype=bool)

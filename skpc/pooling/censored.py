@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, log_or_inf
@@ -19,7 +20,7 @@ from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
 from skpc.pooling.numbers import Gate, NumberPool, possible_rows, target_distributions
-from skpc.pooling.pool import Member, OutOfFold, fit_density, labelled
+from skpc.pooling.pool import Member, OutOfFold, labelled
 from skpc.queries import Events
 
 #: Rows whose predictive distributions are held at a time.
@@ -58,7 +59,7 @@ class CensoredData(NamedTuple):
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:  # noqa: ARG002
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         index = np.flatnonzero(weight > 0.0)
-        return fit_density(member.model, self.domain, self.events.take(index), weight[index])
+        return clone(member.model).fit_events(self.domain, self.events.take(index), weight[index])
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
         """Log score (nats) of what is known of the target of each test row."""
@@ -110,7 +111,7 @@ def log_scores(density: Any, events: Events, rows: Floats, n_features: int) -> F
         given = possible_rows(density, given)
         # What was blanked in a row that is too far away stays so in the joint event.
         known_rows = np.where(places < n_features, given, said.rows)
-        joint = Events.from_intervals(known_rows, said.event, *said[2:])
+        joint = said.with_cells(known_rows)
         scores.append(density.log_density(joint) - density.log_density(given))
     return np.concatenate(scores)
 

@@ -20,7 +20,6 @@ from skpc.pooling.pool import (
     NEEDED,
     Member,
     OutOfFold,
-    blanked,
     draw_by_source,
     fit_density,
     labelled,
@@ -28,7 +27,6 @@ from skpc.pooling.pool import (
 )
 from skpc.pooling.weights import LogPool
 from skpc.queries import Events
-from skpc.variables.events import known_cells, stated_cells, taken
 
 
 @dataclass(eq=False)
@@ -50,16 +48,16 @@ class ClassDensities:
     joint: bool
     class_count: Floats
 
-    def log_density(self, rows: Floats | Events) -> Floats:
+    def log_density(self, events: Events) -> Floats:
         """Log density of encoded rows given each class, shape (n_rows, n_classes).
 
         That of a class of its own is mixed with the density of all training rows, which weighs as
         one row.
         """
         if self.joint:
-            return self._log_density_of_one(rows)
+            return self._log_density_of_one(events)
         log_density_of_classes = [
-            d.row_density.log_density(rows) if d else -np.inf for d in self.densities
+            d.row_density.log_density(events) if d else -np.inf for d in self.densities
         ]
         log_density = np.stack(np.broadcast_arrays(*log_density_of_classes), axis=1)
         # That of a class without rows does not matter.
@@ -69,9 +67,9 @@ class ClassDensities:
         mixed = np.logaddexp(np.log1p(-weight) + log_density, np.log(weight) + log_density_of_all)
         return np.where(self.class_count > 0.0, mixed, -np.inf)
 
-    def evidence(self, rows: Floats | Events) -> Floats:
+    def evidence(self, events: Events) -> Floats:
         """Log odds of the classes beyond the prior, shape (n_rows, n_classes); -inf if unseen."""
-        return bounded_evidence(self.log_density(rows), self.class_count)
+        return bounded_evidence(self.log_density(events), self.class_count)
 
     @cached_property
     def log_prior(self) -> Floats:
@@ -102,13 +100,13 @@ class ClassDensities:
         """Weight of the density of all classes in that of each class."""
         return 1.0 / (self.class_count + 1.0)
 
-    def _log_density_of_one(self, rows: Floats | Events) -> Floats:
+    def _log_density_of_one(self, events: Events) -> Floats:
         density = self.densities[0].row_density
-        rows = labelled(rows)
-        log_density = density.log_density(rows)
+        events = events.with_cells(labelled(events.rows))
+        log_density = density.log_density(events)
         # One question about the class instead of one for each class; a row that is too far away
         # for its density to be positive has no answer.
-        near = blanked(rows, np.isneginf(log_density))
+        near = events.only(~np.isneginf(log_density)[:, np.newaxis])
         (label,) = density.posteriors(near, [density.domain.n_features - 1])
         return log_density[:, np.newaxis] + log_or_inf(label.probabilities) - self.log_prior
 
@@ -188,8 +186,11 @@ class ClassData(NamedTuple):
     Attributes
     ----------
     domain : Domain
-    rows : ndarray of shape (n_rows, n_features)
+    events : Events
         Encoded rows.
+    rows : ndarray of shape (n_rows, n_features)
+        The same, with draws where cells are known as ranges and sets; these only tell where
+        something is known.
     code : ndarray of shape (n_rows,), int
         Numbers of their classes.
     classes : ndarray of shape (n_classes,)
@@ -198,18 +199,15 @@ class ClassData(NamedTuple):
         Log shares of the classes.
     rates : list of float
         Proportions of cells that are removed from copies of rows.
-    events : Events, default=None
-        The rows as they are, where cells are known as ranges and sets; ``rows`` have draws there,
-        which only tell where something is known.
     """
 
     domain: Domain
+    events: Events
     rows: Floats
     code: Ints
     classes: np.ndarray
     log_prior: Floats
     rates: list[float]
-    events: Events | None = None
 
     def without(self, fold: Fold) -> ClassData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
@@ -219,21 +217,19 @@ class ClassData(NamedTuple):
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> ClassMember:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         is_present = weight > 0.0
-        rows: Any = self.rows[is_present]
-        if self.events is not None:
-            rows = self.events.take(np.flatnonzero(is_present))
+        events = self.events.take(np.flatnonzero(is_present))
         code = self.code[is_present]
         weight = weight[is_present]
         count = group_sums(code, weight, len(self.classes))
         if member.is_density:
             learn = self._fit_joint if member.joint else self._fit_each_class
-            return ClassDensities(learn(member.model, rows, code, weight), member.joint, count)
+            return ClassDensities(learn(member.model, events, code, weight), member.joint, count)
         # Classifiers refuse to learn from a single class.
         if (count > 0.0).sum() == 1:
             return MaskingClassifier(None, count)
         if member.model == "forest":
-            return self._fit_forest(rows, code, weight, np.random.RandomState(seeds[0]))
-        training_data = self.domain, rows, code, weight, self.rates, seeds
+            return self._fit_forest(events.rows, code, weight, np.random.RandomState(seeds[0]))
+        training_data = self.domain, events.rows, code, weight, self.rates, seeds
         with noted(f"This came from the member {member.name!r}. {NEEDED}"):
             return MaskingClassifier(MaskingEnsemble.fit(member.model, *training_data), count)
 
@@ -247,12 +243,13 @@ class ClassData(NamedTuple):
         forest = learn_forest(self.domain, rows, class_weight, options, random_state)
         return ForestClassifier(forest, class_weight.sum(axis=0))
 
-    def _fit_joint(self, model: Any, rows: Any, code: Ints, weight: Floats) -> list[Any]:
+    def _fit_joint(self, model: Any, events: Events, code: Ints, weight: Floats) -> list[Any]:
         """Learn a density of rows and classes."""
         whole = self.domain.with_category(len(self.classes))
-        return [fit_density(model, whole, labelled(rows, code), weight)]
+        labelled_events = events.with_cells(labelled(events.rows, code))
+        return [fit_density(model, whole, labelled_events, weight)]
 
-    def _fit_each_class(self, model: Any, rows: Any, code: Ints, weight: Floats) -> list[Any]:
+    def _fit_each_class(self, model: Any, events: Events, code: Ints, weight: Floats) -> list[Any]:
         """Learn a density of the rows of each class; None of a class without rows."""
         densities: list[Any] = []
         for c, name in enumerate(self.classes.tolist()):
@@ -260,9 +257,9 @@ class ClassData(NamedTuple):
             total = weight[is_class].sum()
             note = f"the density of class {name!r}, which has rows of total weight {total:g}."
             with noted(f"This came from {note}"):
-                rows_and_weight = _rows_of_class(rows, weight, is_class)
+                events_and_weight = _events_of_class(events, weight, is_class)
                 densities.append(
-                    fit_density(model, self.domain, *rows_and_weight) if total else None
+                    fit_density(model, self.domain, *events_and_weight) if total else None
                 )
         return densities
 
@@ -273,11 +270,10 @@ class ClassData(NamedTuple):
         """
         if not isinstance(fitted, ClassDensities):
             return fitted.evidence(fold.test_rows), np.full(len(fold.test_rows), -np.inf)
-        rows: Any = fold.test_rows
-        if self.events is not None:
-            rows = self.events.take(fold.test_index).only(~np.isnan(rows))
+        # Test rows lack some cells that their events have.
+        events = self.events.take(fold.test_index).only(~np.isnan(fold.test_rows))
         with without_warnings():
-            log_density = fitted.log_density(rows)
+            log_density = fitted.log_density(events)
         code = self.code[fold.test_index]
         labelled = picked(log_density + self.log_prior, code)
         return bounded_evidence(log_density, fitted.class_count), labelled
@@ -332,33 +328,32 @@ class ClassPool(NamedTuple):
     used: list[int]
     fitted: Sequence[Any] = ()
 
-    def log_odds(self, rows: Floats | Events) -> Floats:
+    def log_odds(self, events: Events) -> Floats:
         """Log odds of the classes beyond their priors, shape (n_rows, n_classes).
 
         To members that are no densities, cells known as ranges and sets are missing.
         """
         used = np.flatnonzero(self.pool.weights.any(axis=0))
-        known = known_cells(rows)
         with without_warnings(len(self.fitted) > 1):
             evidence = [
-                member.evidence(rows if isinstance(member, ClassDensities) else known)
+                member.evidence(events if isinstance(member, ClassDensities) else events.rows)
                 for member in (self.fitted[m] for m in used.tolist())
             ]
         pool = LogPool(self.pool.weights[:, used], self.pool.offsets)
-        observed = observed_fraction(rows, self.domain)
+        observed = observed_fraction(events, self.domain)
         return pool.log_odds(np.stack(evidence, axis=1), observed)
 
-    def log_density(self, rows: Floats | Events, log_prior: Floats) -> Floats:
+    def log_density(self, events: Events, log_prior: Floats) -> Floats:
         """Log density of encoded rows under the mixture of the densities, shape (n_rows,)."""
         used = np.flatnonzero(self.mixture).tolist()
         with without_warnings(len(self.fitted) > 1):
             log_density_of_members = [
-                np.logaddexp.reduce(self.fitted[m].log_density(rows) + log_prior, axis=1)
+                np.logaddexp.reduce(self.fitted[m].log_density(events) + log_prior, axis=1)
                 for m in used
             ]
         log_density = np.array(log_density_of_members).T + np.log(self.mixture[used])
         # Estimates of the probability of nothing are close to one.
-        empty = observed_fraction(rows, self.domain) == 0.0
+        empty = observed_fraction(events, self.domain) == 0.0
         return np.where(empty, 0.0, np.logaddexp.reduce(log_density, axis=1))
 
     def draw(self, code: Ints, n_features: int, random_state: np.random.RandomState) -> Floats:
@@ -371,17 +366,15 @@ class ClassPool(NamedTuple):
         )
 
 
-def _rows_of_class(rows: Any, weight: Floats, is_class: Bools) -> tuple[Any, Floats]:
+def _events_of_class(events: Events, weight: Floats, is_class: Bools) -> tuple[Events, Floats]:
     """The rows of a class; columns without a value there show those of all rows, as one row."""
-    class_rows = taken(rows, np.flatnonzero(is_class))
+    class_events = events.take(np.flatnonzero(is_class))
     class_weight = weight[is_class]
-    empty = ~stated_cells(class_rows).any(axis=0)
+    empty = ~class_events.are_stated().any(axis=0)
     if not empty.any():
-        return class_rows, class_weight
-    shown_rows = np.where(empty, known_cells(rows), np.nan)
+        return class_events, class_weight
+    shown_rows = np.where(empty, events.rows, np.nan)
     shown = ~np.isnan(shown_rows).all(axis=1)
     as_one = weight[shown] / weight[shown].sum()
-    cells: Any = np.vstack([known_cells(class_rows), shown_rows[shown]])
-    if isinstance(rows, Events):
-        cells = Events.from_intervals(cells, class_rows.event, *class_rows[2:])
-    return cells, np.append(class_weight, as_one)
+    cells = np.vstack([class_events.rows, shown_rows[shown]])
+    return class_events.with_cells(cells), np.append(class_weight, as_one)

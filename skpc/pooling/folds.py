@@ -24,7 +24,6 @@ from skpc.domain import Domain, canonical_order, column_moments
 from skpc.learning.held_out import Split, deal
 from skpc.queries import Events
 from skpc.variables import Predictive
-from skpc.variables.events import stated_cells
 
 #: Number of folds, where nothing else is said; of fewer rows some remain empty.
 _USUAL = 5
@@ -172,12 +171,13 @@ def remove_cells(rows: Floats, rate: float, random_state: np.random.RandomState)
     return np.where(random_state.random_sample(rows.shape) < rate, np.nan, rows)
 
 
-def observed_fraction(rows: Floats | Events, domain: Domain) -> Floats:
+def observed_fraction(rows: Any, domain: Domain) -> Floats:
     """The proportion of cells of each row of which something is known, of columns learners see."""
+    stated = Events.of(rows).are_stated()
     shown = ~domain.is_hidden
     if not shown.any():
-        return np.ones(len(rows))
-    return stated_cells(rows)[:, shown].mean(axis=1)
+        return np.ones(len(stated))
+    return stated[:, shown].mean(axis=1)
 
 
 def fit_best(

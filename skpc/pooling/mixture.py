@@ -17,11 +17,10 @@ from skpc.densities import Density
 from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
-from skpc.pooling.pool import Member, OutOfFold, blanked, draw_by_source, fit_density
+from skpc.pooling.pool import Member, OutOfFold, draw_by_source, fit_density
 from skpc.queries import Events
 from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
-from skpc.variables.events import known_cells, taken
 
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
@@ -123,12 +122,8 @@ class DensityMixture(NamedTuple):
         log_density = _total(self._joint(rows))
         if given is None:
             return log_density
-        if isinstance(rows, Events):
-            known: Any = rows.only(np.isin(np.arange(self.domain.n_features), given))
-        else:
-            known = np.full_like(rows, np.nan)
-            known[:, given] = rows[:, given]
-        log_known = _total(self._joint(known))
+        is_given = np.isin(np.arange(self.domain.n_features), given)
+        log_known = _total(self._joint(Events.of(rows).only(is_given)))
         refuse_impossible(log_known, np.arange(len(log_known)))
         return log_density - log_known
 
@@ -153,12 +148,13 @@ class DensityMixture(NamedTuple):
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`."""
-        weights = self._posterior_weights(rows)
+        events = Events.of(rows)
+        weights = self._posterior_weights(events)
         cells_of_members = [
             member.posteriors(possible, columns)
-            for member, possible in zip(self.members, _possible(rows, weights))
+            for member, possible in zip(self.members, _possible(events, weights))
         ]
-        known = known_cells(rows)
+        known = events.rows
         chosen = range(known.shape[1]) if columns is None else columns
         return [
             Predictive.mixture(
@@ -172,19 +168,20 @@ class DensityMixture(NamedTuple):
     def means(self, rows: Any, columns: Sequence[int] | None = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
         chosen = range(self.domain.n_features) if columns is None else columns
-        filled = known_cells(rows).copy()
+        events = Events.of(rows)
+        filled = events.rows.copy()
         incomplete = np.flatnonzero(has_gaps(filled[:, chosen]))
         for part in slices(len(incomplete), _ROWS):
             batch = incomplete[part]
-            for column, cells in zip(chosen, self.posteriors(taken(rows, batch), chosen)):
+            for column, cells in zip(chosen, self.posteriors(events.take(batch), chosen)):
                 filled[batch, column] = cells.centres()
         return filled
 
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the members; see :class:`skpc.densities.Density`."""
-        possible = _possible(rows, self._posterior_weights(rows))
+        possible = _possible(Events.of(rows), self._posterior_weights(rows))
         candidates = np.array(
-            [m.modes(possible_rows) for m, possible_rows in zip(self.members, possible)]
+            [member.modes(events.rows) for member, events in zip(self.members, possible)]
         )
         # A member has seen nothing of rows impossible to it: their known cells come back.
         candidates = np.where(np.isnan(rows), candidates, rows)
@@ -205,11 +202,12 @@ class DensityMixture(NamedTuple):
 
     def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """See :class:`skpc.densities.Density`."""
+        events = Events.of(rows)
         return draw_by_source(
-            draw_states(self._posterior_weights(rows), random_state),
+            draw_states(self._posterior_weights(events), random_state),
             self.domain.n_features,
             lambda k, is_source: self.members[k].draw_missing(
-                taken(rows, np.flatnonzero(is_source)), random_state
+                events.take(np.flatnonzero(is_source)), random_state
             ),
         )
 
@@ -237,12 +235,12 @@ class DensityMixture(NamedTuple):
         return cell_weights / cell_weights.sum(axis=1, keepdims=True)
 
 
-def _possible(rows: Any, weights: Floats) -> list[Any]:
-    """The rows (or events) for each member, without the cells of those that it weighs nothing in.
+def _possible(events: Events, weights: Floats) -> list[Events]:
+    """The events for each member, nothing being said in those that it weighs nothing in.
 
     What it says of them does not count, and it would refuse a row that is impossible.
     """
-    return [blanked(rows, weight == 0.0) for weight in weights.T]
+    return [events.only(weight[:, np.newaxis] > 0.0) for weight in weights.T]
 
 
 def _total(joint: Floats) -> Floats:

@@ -18,7 +18,7 @@ from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
 from skpc.pooling.masking import MaskingEnsemble, with_categories
-from skpc.pooling.pool import NEEDED, Member, OutOfFold, blanked, fit_density, labelled
+from skpc.pooling.pool import NEEDED, Member, OutOfFold, fit_density, labelled
 from skpc.pooling.weights import GatingFeatures, HeteroscedasticNoise, fit_gate
 from skpc.variables import Form, Law, Normals, Predictive, ScoredNormals
 from skpc.variables.predictive import FormSum
@@ -121,7 +121,8 @@ def target_distributions(density: Any, rows: Floats) -> Predictive:
 
 def possible_rows(density: Any, rows: Floats) -> Floats:
     """Rows too far away for their density to be positive say nothing about their targets."""
-    return blanked(rows, np.isneginf(density.log_density(rows)))
+    is_far = np.isneginf(density.log_density(rows))
+    return np.where(is_far[:, np.newaxis], np.nan, rows)
 
 
 class NumberData(NamedTuple):

@@ -147,15 +147,16 @@ def learn_pool(
     return pool._replace(fitted=used)
 
 
-def fit_density(model: Any, domain: Domain, rows: Floats | Events, weight: Floats) -> Any:
+def fit_density(model: Any, domain: Domain, rows: Any, weight: Floats) -> Any:
     """Learn a density from the rows of positive weight, which may be equal.
 
     ``model`` is a density estimator, or what this has returned for all rows, which shows what to
-    choose. ``rows`` may be events; from these all is chosen again.
+    choose. From events with ranges all is chosen again.
     """
-    if isinstance(rows, Events):
-        return clone(model).fit_events(domain, rows, weight)
-    return model.refit(domain, *merge_rows(rows, weight))
+    events = Events.of(rows)
+    if events.has_intervals:
+        return clone(model).fit_events(domain, events, weight)
+    return model.refit(domain, *merge_rows(events.rows, weight))
 
 
 def reweighed(mixture: Floats, log_density: Floats, weight: Floats) -> Floats:
@@ -166,18 +167,9 @@ def reweighed(mixture: Floats, log_density: Floats, weight: Floats) -> Floats:
     return weights
 
 
-def labelled(rows: Any, target: Any = np.nan) -> Any:
-    """Rows, or events, with what is to be predicted as a last column; NaN where it is unknown."""
-    if isinstance(rows, Events):
-        return rows._replace(rows=labelled(rows.rows, target))
+def labelled(rows: Floats, target: Any = np.nan) -> Floats:
+    """Rows with what is to be predicted as a last column; NaN where it is unknown."""
     return np.column_stack([rows, np.broadcast_to(target, len(rows))])
-
-
-def blanked(rows: Any, which: Any) -> Any:
-    """The rows, or events, some of them without any cell."""
-    if isinstance(rows, Events):
-        return rows.only(~which[:, np.newaxis])
-    return np.where(which[:, np.newaxis], np.nan, rows)
 
 
 def draw_by_source(source: Ints, n_columns: int, draw: Callable[[int, Bools], Floats]) -> Floats:

@@ -68,12 +68,12 @@ def sample(
     n_samples = check_n_samples(n_samples)
     nothing = np.full((1, circuit.n_features), np.nan)
     # A row without cells still has those that the circuit has been conditioned on.
-    known, events = check_events(circuit, nothing if given is None else given)
+    events = check_events(circuit, nothing if given is None else given)
     evaluator = Evaluator(circuit, size=1, events=events)
     # All rows start from the same cells, so one evaluated row serves them all. An improbable one
     # comes again, in logs.
-    *_, batch = evaluator.batches(known)
-    rows = np.repeat(known, n_samples, axis=0)
+    *_, batch = evaluator.batches(events.rows)
+    rows = np.repeat(events.rows, n_samples, axis=0)
     seed = _seed(random_state)
 
     def work(part: Floats, start: int) -> None:
@@ -121,8 +121,8 @@ def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> Floats
     >>> sample_missing(builder.build(), [[np.nan, 0.0]], random_state=0)
     array([[1., 0.]])
     """
-    rows, events = check_events(circuit, X)
-    return _completed(Evaluator(circuit, events=events), rows, _seed(random_state))
+    events = check_events(circuit, X)
+    return _completed(Evaluator(circuit, events=events), events.rows, _seed(random_state))
 
 
 def mpe(circuit: Circuit, X: Any) -> Floats:

@@ -54,12 +54,13 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     >>> np.exp(log_likelihood(circuit, [[0.0], [2.0], [np.nan]]))
     array([0.2, 0.5, 1. ])
     """
-    rows, events = check_events(circuit, X)
+    events = check_events(circuit, X)
+    rows = events.rows
     plan = walkable(circuit)
     if plan is not None and plan.n_roots > 1:
         plan = walkable(circuit, EDGES_OF_A_VALUE)
     # Intervals can be met by several children of a decision, so that no single path is left.
-    if events is not None or plan is None:
+    if events.has_intervals or plan is None:
         return feed_forward(circuit, rows, events)
     incomplete = np.isnan(rows).any(axis=1)
     # Each row gets the same bits, whatever the other rows are.
@@ -110,13 +111,9 @@ def log_expectation(circuit: Circuit, X: Any, factors: Mapping[int, Factor]) -> 
     >>> np.exp(log_expectation(builder.build(), nothing, {0: points})).round(3)
     array([0.707, 0.075])
     """
-    rows, events = check_events(circuit, X)
-    if events is None:
-        # Functions are read as events are: rows become events without intervals.
-        none = np.empty(0, dtype=np.int64)
-        events = Events.from_intervals(rows, none, none, np.empty(0), np.empty(0))
+    events = check_events(circuit, X)
     _check_factors(circuit, events.are_stated(), factors)
-    return feed_forward(circuit, rows, events, factors)
+    return feed_forward(circuit, events.rows, events, factors)
 
 
 def _check_factors(circuit: Circuit, stated: Bools, factors: Mapping[int, Factor]) -> None:
@@ -186,18 +183,13 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
     >>> np.exp(log_conditional(builder.build(), [[1.0, 1.0]], given=[0]))
     array([0.6])
     """
-    whole = X
-    known = given
+    whole = check_events(circuit, X)
     if isinstance(given, Events):
-        whole = X.joined(given)
-    elif isinstance(X, Events):
-        chosen = check_variables(given, circuit.n_features, "given")
-        known = X.only(np.isin(np.arange(circuit.n_features), chosen))
+        known = given
+        whole = whole.joined(given)
     else:
-        whole = check_rows(circuit, X)
         chosen = check_variables(given, circuit.n_features, "given")
-        known = np.full_like(whole, np.nan)
-        known[:, chosen] = whole[:, chosen]
+        known = whole.only(np.isin(np.arange(circuit.n_features), chosen))
     log_known = log_likelihood(circuit, known)
     # Nothing is probable given what cannot be, and -inf less -inf would be NaN.
     refuse_impossible(log_known, np.arange(len(log_known)))

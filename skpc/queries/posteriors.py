@@ -55,21 +55,19 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     >>> cells.mean(), cells.quantile(0.975).round(2)
     (array([1., 5.]), array([4.92, 5.  ]))
     """
-    rows, events = check_events(circuit, X)
+    events = check_events(circuit, X)
+    rows = events.rows
     chosen = range(circuit.n_features) if variables is None else variables
     wanted = check_variables(chosen, circuit.n_features)
-    if events is not None:
-        _refuse_stated(circuit, events, wanted)
+    _refuse_stated(circuit, events, wanted)
     # Leaves of several variables say something else of a cell in each row, which takes room.
     step = _ROWS if circuit.multivariate else max(len(rows), 1)
     every = [slice(None)] * len(wanted)
     parts = []
     for start in range(0, max(len(rows), 1), step):
         part = np.arange(start, min(start + step, len(rows)))
-        part_events = None if events is None else events.take(part)
-        parts.append(
-            list(map(likely_parts, _forms(circuit, rows[part], wanted, every, part_events)))
-        )
+        forms_of_part = _forms(circuit, rows[part], wanted, every, events.take(part))
+        parts.append(list(map(likely_parts, forms_of_part)))
     predictives = []
     for var, forms in zip(wanted.tolist(), zip(*parts)):
         # Bins of a histogram axis are no labels: their cells are numbers.
@@ -82,11 +80,12 @@ def _refuse_stated(circuit: Circuit, events: Events, wanted: Ints) -> None:
     """Refuse intervals of variables that are wanted, or share a block with such a variable."""
     scopes = [{var} for var in wanted.tolist()]
     scopes += [scope for leaf in circuit.multivariate if (scope := {*leaf.variables}) & {*wanted}]
-    for var in sorted(set().union(*scopes) & {*events.column}):
+    stated = sorted(set().union(*scopes) & {*events.column})
+    if stated:
         raise ValueError(
-            f"the distribution of variables {wanted.tolist()} given a range of variable {var}, "
-            "which is one of them or in a block of numbers with them, is no mixture of leaves; "
-            "draw rows given the range instead"
+            f"the distribution of variables {wanted.tolist()} given a range of variable "
+            f"{stated[0]}, which is one of them or in a block of numbers with them, is no mixture "
+            "of leaves; draw rows given the range instead"
         )
 
 

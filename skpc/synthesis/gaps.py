@@ -22,7 +22,6 @@ from skpc._validation import (
     missing_cells,
 )
 from skpc.domain import merge_rows, present_rows, read_events
-from skpc.queries import Events
 
 
 class WithGaps(ScoredRows):
@@ -174,7 +173,7 @@ class WithGaps(ScoredRows):
         events, row = read_events(self.domain_, given, "given", values_are_known=True)
         states = self._known_gaps(given, [*missing] if isinstance(missing, set) else missing)
         # Columns are numbered alike; those of gaps follow.
-        known = Events(np.hstack([events.rows, states]), *events[1:])
+        known = events.with_cells(np.hstack([events.rows, states]))
         density = self.density_.row_density
         # What cannot be is refused before anything is drawn.
         if np.isneginf(density.log_density(known)[0]):
@@ -183,7 +182,7 @@ class WithGaps(ScoredRows):
                 f"missing={missing!r}, which have probability zero."
             )
         # Draws without evidence are faster.
-        is_asked = len(events.column) > 0 or not np.isnan(known.rows).all()
+        is_asked = events.has_intervals or not np.isnan(known.rows).all()
         drawn = density.draw(n_samples, random_state, known if is_asked else None)
         n_features = self.n_features_in_
         is_gap = np.zeros((n_samples, n_features), dtype=bool)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import logit
 
-from skpc._arrays import ROUNDING, Floats, Ints, exact_group_sums
+from skpc._arrays import ROUNDING, Floats, exact_group_sums
 from skpc.variables.histogram import TINY
 
 #: An atom has at least so many rows, and ordered states have as many on average.
@@ -175,11 +175,3 @@ def _is_isolated(points: Floats, place: int) -> bool:
     isolated = 0.25
     other_range = other_points[-1] - other_points[0]
     return bool(gap > isolated * other_range)
-
-
-def states_among(atoms: Floats, reach: float, values: Floats) -> Ints:
-    """The number of the atom that each value is; the number of atoms for all other values."""
-    place = np.searchsorted(atoms, values - reach)
-    # A value above all atoms is compared with NaN, and so is near none.
-    near = np.append(atoms, np.nan)[place]
-    return np.where(np.abs(near - values) <= reach, place, len(atoms))

@@ -126,10 +126,13 @@ class Calendar(NamedTuple):
         if moments is None or (moments.dtype.kind, zone) != (self.stored[0], self.zone):
             # A column without any cell suits every dtype.
             cells = objects_of(values)
-            for cell in cells[~missing_cells(cells)].reshape(-1)[:1]:
+            present = cells[~missing_cells(cells)]
+            if len(present):
                 zone = f" of the time zone {self.zone}" if self.zone else " without a time zone"
-                what_was_found = f"found {cell!r}. See pandas.to_datetime and pandas.to_timedelta."
-                raise TypeError(f"{where} must hold {self.kind}{zone} as in fit; {what_was_found}")
+                raise TypeError(
+                    f"{where} must hold {self.kind}{zone} as in fit; found {present[0]!r}. See "
+                    "pandas.to_datetime and pandas.to_timedelta."
+                )
             return np.full(cells.shape, np.nan)
         # The range is checked in days, which cannot overflow.
         day = moments.astype(self._dtype("D")).astype(np.int64)

@@ -48,6 +48,15 @@ class Events(NamedTuple):
     high: Floats
 
     @classmethod
+    def of(cls, rows: Any) -> Self:
+        """Events as they are; an array as events that have no intervals."""
+        if isinstance(rows, cls):
+            return rows
+        no_columns = np.empty(0, dtype=np.int64)
+        no_ends = np.empty(0)
+        return cls(rows, np.zeros(len(rows) + 1, np.int64), no_columns, no_ends, no_ends)
+
+    @classmethod
     def from_intervals(
         cls, rows: Floats, event: Ints, column: Ints, low: Floats, high: Floats
     ) -> Self:
@@ -62,6 +71,9 @@ class Events(NamedTuple):
         low, high : ndarrays of shape (n_intervals,)
             Their ends. Two equal intervals count once.
         """
+        # Most rows have no intervals, and a single one of these is answered in little time.
+        if not len(event):
+            return cls.of(rows)
         # One number for each cell of an event, by which its intervals are grouped.
         key = event * rows.shape[1] + column
         order = np.lexsort((high, low, key))
@@ -70,16 +82,19 @@ class Events(NamedTuple):
         high = high[order]
         is_other = (key[1:] != key[:-1]) | (low[1:] != low[:-1]) | (high[1:] != high[:-1])
         is_new = np.append(True, is_other)[: len(key)]
-        cell = rows.ravel()[key]
+        event, column = np.divmod(key, rows.shape[1])
+        cell = rows[event, column]
         # Intervals of a known cell are dropped if one of them holds its value.
         is_kept = is_new & ~np.isin(key, key[(low < cell) & (cell <= high)])
         # The other intervals of a known cell contradict it, and become empty.
         high = np.where(np.isnan(cell), np.maximum(low, high), low)
-        key = key[is_kept]
-        low = low[is_kept]
-        high = high[is_kept]
-        count = np.bincount(key // rows.shape[1], minlength=len(rows))
-        return cls(rows, offsets(count), key % rows.shape[1], low, high)
+        count = np.bincount(event[is_kept], minlength=len(rows))
+        return cls(rows, offsets(count), column[is_kept], low[is_kept], high[is_kept])
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether anything is said beside values."""
+        return len(self.column) > 0
 
     @property
     def event(self) -> Ints:
@@ -112,6 +127,10 @@ class Events(NamedTuple):
         low = self.low[is_kept]
         high = self.high[is_kept]
         return self.from_intervals(rows, event[is_kept], self.column[is_kept], low, high)
+
+    def with_cells(self, rows: Floats) -> Self:
+        """The same intervals beside other known cells; there may be more rows, or last columns."""
+        return self.from_intervals(rows, self.event, self.column, self.low, self.high)
 
     def with_columns(self, order: Ints) -> Self:
         """The same events with the columns in another order, given by their numbers."""
@@ -164,18 +183,3 @@ class Events(NamedTuple):
         holds[place] = False
         np.logical_or.at(holds, place, (self.low < rows[place]) & (rows[place] <= self.high))
         return holds
-
-
-def known_cells(rows: Any) -> Floats:
-    """The cells of encoded rows, or of events, whose values are known; NaN elsewhere."""
-    return rows.rows if isinstance(rows, Events) else rows
-
-
-def stated_cells(rows: Any) -> Bools:
-    """The cells of encoded rows, or of events, of which something is known."""
-    return rows.are_stated() if isinstance(rows, Events) else ~np.isnan(rows)
-
-
-def taken(rows: Any, index: Any) -> Any:
-    """The encoded rows, or events, at these places."""
-    return rows.take(index) if isinstance(rows, Events) else rows[index]

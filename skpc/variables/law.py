@@ -25,7 +25,6 @@ from skpc.variables.atoms import (
     largest_size,
     middles,
     repeated_points,
-    states_among,
     unseen_mass,
 )
 from skpc.variables.histogram import TINY
@@ -287,7 +286,7 @@ class Law(NamedTuple):
         Atoms that are neighbours on a lattice lie between the values around them. Atoms at a bound
         lie where the range of the other values ends.
         """
-        state = states_among(self.atoms, self.reach, x)
+        state = _states_among(self.atoms, self.reach, x)
         is_atom = state < len(self.atoms)
         # All atoms of a run are at one place: there they are spread over the width of a cell.
         place_in_run, size = _runs(self.atoms, self.gap)
@@ -315,7 +314,7 @@ class Law(NamedTuple):
 
     def scores(self, values: Floats) -> tuple[Ints, Floats]:
         """State of each value (-1 if missing), and the score of values that are not atoms."""
-        state = states_among(self.atoms, self.reach, values)
+        state = _states_among(self.atoms, self.reach, values)
         score = np.where(state < len(self.atoms), np.nan, self.score.transform(self.place(values)))
         return np.where(np.isnan(values), -1, state), score
 
@@ -451,7 +450,7 @@ class Law(NamedTuple):
 
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
-        return states_among(self.atoms, self.reach, values) < len(self.atoms)
+        return _states_among(self.atoms, self.reach, values) < len(self.atoms)
 
     def cell_sizes(self, values: Floats) -> Floats:
         """Width of the cell of each value: its probability over its density; 0 without a cell.
@@ -532,7 +531,7 @@ class Law(NamedTuple):
             reach = OFF_LATTICE * self.step
         else:
             listed = np.union1d(self.atoms, self.seen)
-            state = states_among(listed, self.reach, values)
+            state = _states_among(listed, self.reach, values)
             near = np.append(listed, np.nan)[state]
             reach = self.reach
         with np.errstate(invalid="ignore"):
@@ -560,3 +559,11 @@ def _runs(atoms: Floats, width: float) -> tuple[Ints, Ints]:
     run = np.cumsum(begins) - 1
     run_begins = np.flatnonzero(begins)
     return np.arange(len(atoms)) - run_begins[run], np.bincount(run)[run]
+
+
+def _states_among(atoms: Floats, reach: float, values: Floats) -> Ints:
+    """The number of the atom that each value is; the number of atoms for all other values."""
+    place = np.searchsorted(atoms, values - reach)
+    # A value above all atoms is compared with NaN, and so is near none.
+    near = np.append(atoms, np.nan)[place]
+    return np.where(np.abs(near - values) <= reach, place, len(atoms))

@@ -160,6 +160,29 @@ def test_the_mixture_of_all_trees_has_no_events():
         model.probability({"region": ["N", "S"]})
 
 
+def test_the_mixture_of_all_trees_has_distributions_given_values():
+    model = MixtureOfAllTrees(n_bins=4, random_state=0).fit(X[["region", "stars"]])
+    row = pd.DataFrame({"region": ["N"], "stars": [np.nan]})
+    given = model.distribution("stars", {"region": "N"})
+    assert_allclose(given.mean(), model.marginals(row)["stars"].mean())
+    with pytest.raises(NotImplementedError, match="to_mixture"):
+        model.distribution("stars", {"region": ["N", "S"]})
+
+
+def test_ranges_of_a_single_value_are_completed_as_that_value():
+    model = MODELS["cutset"].fit(X)
+    values = X.iloc[:3].astype(object)
+    values["rain"] = None
+    stated = values.copy()
+    stated["age"] = [(age, age) for age in values["age"]]
+    for strategy in ("mean", "mpe"):
+        completed = [model.complete(table, strategy) for table in (stated, values)]
+        assert_allclose(*(table["rain"].astype(float) for table in completed))
+    stated["age"] = [(age, age + 5) for age in values["age"]]
+    with pytest.raises(ValueError, match="found ranges or sets"):
+        model.complete(stated, "mpe")
+
+
 def test_ordered_categories_have_ranges_and_sets_and_no_others():
     sizes = pd.Categorical(["s", "m", "l", "m"] * 50, categories=["s", "m", "l"], ordered=True)
     frame = pd.DataFrame({"size": sizes, "price": np.arange(200) % 7 + 0.5})

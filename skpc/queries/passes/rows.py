@@ -46,13 +46,12 @@ def check_rows(circuit: Circuit, X: Any) -> Floats:
     return rows
 
 
-def check_events(circuit: Circuit, X: Any) -> tuple[Floats, Events | None]:
-    """Encoded rows, and the events that they stand for; None where they are only rows."""
+def check_events(circuit: Circuit, X: Any) -> Events:
+    """Encoded rows as events, which have no intervals where X is an array."""
     if not isinstance(X, Events):
-        return check_rows(circuit, X), None
-    rows = check_rows(circuit, X.rows)
+        return Events.of(check_rows(circuit, X))
     # Cells that the circuit has been conditioned on decide the intervals about them.
-    return rows, Events.from_intervals(rows, X.event, *X[2:])
+    return X.with_cells(check_rows(circuit, X.rows))
 
 
 def read_rows(circuit: Circuit, X: Any) -> Floats:

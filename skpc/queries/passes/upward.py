@@ -225,7 +225,7 @@ class Evaluator:
             self.tables = tables_of(circuit)
         self.reader = MultivariateReader(circuit)
         # Events without intervals or functions are plain rows, which need no factors.
-        if events is not None and (len(events.column) or factors):
+        if events is not None and (events.has_intervals or factors):
             self.reader = FactorReader(circuit, events, factors, self.plan)
             self.plan = self.reader.plan
         # A node takes the line of one that nobody reads any more, unless all are kept.
