@@ -4,8 +4,9 @@ The likelihood of held-out rows chooses the number of hidden states, the start, 
 The trees are in :mod:`skpc.learning.hidden_tree`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -121,23 +122,21 @@ def choose_hidden_tree(
         highest = max(highest, attempted.score)
         return attempted
 
-    def best_attempt(attempts: Iterable[Attempt]) -> Attempt:
-        return best_of(attempts, Attempt.get_score)
-
     at_least = min(max(usual_n_hidden, n_categories), _N_HIDDEN[-2])
     middle = n_hidden or next(size for size in _N_HIDDEN if size >= at_least)
     starts = (False, True) if middle > 1 else (False,)
-    best = best_of_middle = max((attempt(middle, start) for start in starts), key=Attempt.get_score)
+    by_score = attrgetter("score")
+    best = best_of_middle = max((attempt(middle, start) for start in starts), key=by_score)
     by_value = best_of_middle.choice.by_value
     for sizes in (_N_HIDDEN, _N_HIDDEN[::-1]) if n_hidden is None else ():
         # Greater numbers first; smaller ones only if none of these is better.
         further = (attempt(size, by_value) for size in sizes[sizes.index(middle) + 1 :])
-        best = best_attempt(chain([best_of_middle], further))
+        best = best_of(chain([best_of_middle], further), by_score)
         if best is not best_of_middle:
             break
     if best is not best_of_middle and best.choice.n_hidden > 1:
         # The start that is better at one size need not be at another.
-        best = best_attempt([best, attempt(best.choice.n_hidden, not by_value)])
+        best = best_of([best, attempt(best.choice.n_hidden, not by_value)], by_score)
     advance(float(max(MAX_EPOCHS - n_epochs, 0)))
     return best.tree, best.choice
 
@@ -154,10 +153,6 @@ class Attempt(NamedTuple):
     score: float
     tree: HiddenTree
     choice: TreeChoice
-
-    def get_score(self) -> float:
-        """The score, for comparisons."""
-        return self.score
 
 
 class _Learner:

@@ -187,6 +187,7 @@ def cutset_circuit(
     table_of_tree: dict[int, int] = {}
     # The loop runs backwards, so that branches come before their cut.
     for node in range(network.n_nodes - 1, -1, -1):
+        # A cut is a table of its branches, with an edge from each state to the node below.
         leaf = int(network.leaf[node])
         if leaf < 0:
             counts = CountTables.from_states(network.branch_counts(node))

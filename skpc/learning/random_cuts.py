@@ -132,6 +132,7 @@ def _grow(
         share = np.average(shown[:, may_cut] >= 0, axis=0, weights=weight)
         may_cut = may_cut[share > 0.5]
     prior: Score = BayesDirichlet(cuts.param_ess)
+    # Nodes still to be visited: their rows, variables, prior, and the number of the node above.
     visited = list[Visited]()
     pending = [(np.arange(len(codes)), variables, prior, -1)]
     while pending:
@@ -200,6 +201,7 @@ def log_density(network: CutsetNetwork, codes: Codes) -> Floats:
             out[row] += _tree_log_density(network.trees[network.leaf[node]], prior, codes[row])
             continue
         counts = CountTables.from_states(network.branch_counts(node))
+        # The proportion of the branch of each row, then the subtree below it.
         state = codes[row, column]
         out[row] += smoothed_log_probabilities(counts, prior)[0][0][state]
         below = prior.after_cut(len(network.branches(node)))

@@ -145,7 +145,7 @@ class _ColumnRanges:
         for number in np.flatnonzero(np.bincount(range_number) >= least_rows).tolist():
             members = np.flatnonzero(range_number == number)
             # The new draws say which row has the smallest number, those of before what it is.
-            order = np.argsort(drawn[members], range_number="stable")
+            order = np.argsort(drawn[members], kind="stable")
             matched[members[order]] = np.sort(before[members])
         return matched
 

@@ -144,6 +144,7 @@ def learn_shrunken_mixture(
         best_of(_attempts(paths, test_weight), lambda attempt: attempt.score, patience)
         for paths in (separate_paths, shared_paths)
     )
+    # The single network has the score zero.
     best = max(separate, shared, key=lambda attempt: attempt.score)
     # The circuit of an attempt was learned without the first quarter.
     quarter_fit = quarter_fits[0]
@@ -205,6 +206,7 @@ class Shrunken(NamedTuple):
         stop: Stop = _STOP,
     ) -> Circuit:
         """The mixture after EM on its tables, from responsibilities (n_rows, n_components) on."""
+        # Each component starts from the rows that belong to it and rows like its target.
         weights = weight[:, np.newaxis] * responsibility
         parts = [
             em_step(

@@ -78,8 +78,6 @@ class Shrinkage(NamedTuple):
 class _Part(NamedTuple):
     """Rows and columns for which a node has to be learned."""
 
-    #: Place of the node in ``SoftLearner.nodes``.
-    node: int
     #: Places of the rows and columns in the table.
     rows: Ints
     columns: Ints
@@ -90,6 +88,8 @@ class _Part(NamedTuple):
     may_split: bool
     #: Shrinkage of the covariances of blocks.
     shrinkage: Shrinkage
+    #: Place of the node in ``SoftLearner.nodes``.
+    node: int = 0
 
 
 class SoftLearner:
@@ -152,11 +152,11 @@ class SoftLearner:
         self.axes = [axis or column for axis, column in zip(axes, self.columns)]
         #: For each node the name of a method of the builder and its arguments, with places in this
         #: list for children.
-        self.nodes: list[tuple] = []
+        self.nodes: list[tuple] = [()]
         self.n_folds = few_folds if len(rows) > small_table else many_folds
         shrinkage = Shrinkage(np.eye(int(self.is_number.sum())))
-        content = np.arange(len(rows)), np.arange(rows.shape[1]), weight, weight
-        root = self._part(*content, options.root_test == "pairs", shrinkage)
+        all_cells = np.arange(len(rows)), np.arange(rows.shape[1])
+        root = _Part(*all_cells, weight, weight, options.root_test == "pairs", shrinkage)
         self.parts = [root]
         #: Whether the root is a product of leaves.
         self.is_independent = options.root_test == "any" and rows.shape[1] > 1
@@ -193,11 +193,6 @@ class SoftLearner:
         self.scores = (scores - self.mean) / self.sd
         self.points = points
 
-    def _part(self, *content: Any) -> _Part:
-        """A part with a node, which is filled in later."""
-        self.nodes.append(())
-        return _Part(len(self.nodes) - 1, *content)
-
     def learn(self, advance: Callable[[float], object]) -> Circuit:
         """Divide all parts; ``advance`` is told the weight of cells that have reached leaves."""
         while self.parts:
@@ -222,19 +217,19 @@ class SoftLearner:
         """
         if not (self.options.blocks and self.is_number.any()):
             part = self.parts.pop()
-            return self._add_node(part, *self._divided_part(part, self.random_state))
+            return self._add_node(part, *self._kind_and_children(part, self.random_state))
         # What takes longest comes first.
         parts = sorted(self.parts, key=lambda part: -len(part.rows) * len(part.columns))
         self.parts = []
         seeds = self.random_state.randint(2**31, size=len(parts)).tolist()
         streams = map(np.random.RandomState, seeds)
-        divided_parts = in_threads(lambda task: self._divided_part(*task), zip(parts, streams))
-        return sum(self._add_node(part, *below) for part, below in zip(parts, divided_parts))
+        new_nodes = in_threads(lambda task: self._kind_and_children(*task), zip(parts, streams))
+        return sum(self._add_node(part, *below) for part, below in zip(parts, new_nodes))
 
-    def _divided_part(
+    def _kind_and_children(
         self, part: _Part, random_state: np.random.RandomState
-    ) -> tuple[str, Sequence[tuple]]:
-        """What a part becomes: "sum" or "product" with the contents of new parts, or "leaves"."""
+    ) -> tuple[str, Sequence[Any]]:
+        """What a part becomes: "sum" or "product" and new parts, or "leaves" and these."""
         if self.is_independent:
             return "leaves", self._leaves(part)
         divisible = part.weight.sum() > self.options.min_weight and len(part.rows) > 1
@@ -249,7 +244,7 @@ class SoftLearner:
         leaves = self._leaves(part)
         return "leaves", self._with_block(part, leaves) if self._has_blocks(part) else leaves
 
-    def _add_node(self, part: _Part, kind: str, below: Sequence[tuple]) -> float:
+    def _add_node(self, part: _Part, kind: str, below: Sequence[Any]) -> float:
         """Fill in the node of a part; return the weight of the cells that have reached leaves."""
         if kind == "leaves":
             first_leaf = len(self.nodes)
@@ -257,15 +252,17 @@ class SoftLearner:
             leaves = list(range(first_leaf, len(self.nodes)))
             self.nodes[part.node] = ("product", leaves) if leaves else below[0]
             return float(part.weight.sum()) * len(part.columns)
-        children = [self._part(*child) for child in below]
-        total = np.array([child.weight.sum() for child in children])
+        total = np.array([child.weight.sum() for child in below])
         log_weights = (np.log(total / total.sum()),) if kind == "sum" else ()
-        self.nodes[part.node] = (kind, [child.node for child in children], *log_weights)
-        self.parts += children
+        # The nodes of the children stand empty until these parts are divided.
+        places = range(len(self.nodes), len(self.nodes) + len(below))
+        self.nodes += [()] * len(below)
+        self.nodes[part.node] = (kind, list(places), *log_weights)
+        self.parts += [child._replace(node=place) for child, place in zip(below, places)]
         return 0.0
 
-    def _factors(self, part: _Part) -> list[tuple]:
-        """The contents of a part for each group of independent columns; none for a single group."""
+    def _factors(self, part: _Part) -> list[_Part]:
+        """A part for each group of independent columns; none for a single group."""
         options = self.options
         group = independent_groups(
             *self._tested_cells(part),
@@ -284,14 +281,13 @@ class SoftLearner:
             group = connected_components(joined, directed=False)[1]
         if group.max() == 0:
             return []
-        factors: list[tuple] = []
+        factors: list[_Part] = []
         for number in range(group.max() + 1):
             chosen = group == number
             columns = part.columns[chosen]
             if len(columns) == 1 and not self.is_number[columns[0]]:
                 # A table of states is the same whether its rows are merged or not.
-                content = part.rows, columns, part.weight, part.row_weight, False, part.shrinkage
-                factors.append(content)
+                factors.append(part._replace(columns=columns, may_split=False))
                 continue
             # Rows that are equal in these columns become one row.
             same = group_rows(self.points[np.ix_(part.rows, columns)])[1]
@@ -302,25 +298,28 @@ class SoftLearner:
             is_in_group = chosen[self.is_number[part.columns]]
             target = part.shrinkage.target[np.ix_(is_in_group, is_in_group)]
             shrinkage = part.shrinkage._replace(target=target)
-            factors.append((rows, columns, weight, row_weight, False, shrinkage))
+            factors.append(_Part(rows, columns, weight, row_weight, False, shrinkage))
         return factors
 
     def _has_blocks(self, part: _Part) -> bool:
         """Whether the part has numbers that will be in blocks."""
         return self.options.blocks and bool(self.is_number[part.columns].any())
 
-    def _clusters(self, part: _Part, membership: Floats) -> list[tuple]:
-        """The contents of a part for each cluster that has rows."""
+    def _clusters(self, part: _Part, membership: Floats) -> list[_Part]:
+        """A part for each cluster that has rows."""
         clusters = []
         for share in membership.T:
             weight = part.weight * share
             # A row leaves a cluster that has too small a part of its undivided weight.
             is_member = (weight > 0) & (weight >= self.options.prune * part.row_weight)
             if is_member.any():
-                weights = weight[is_member], part.row_weight[is_member]
-                clusters.append(
-                    (part.rows[is_member], part.columns, *weights, True, part.shrinkage)
+                cluster = part._replace(
+                    rows=part.rows[is_member],
+                    weight=weight[is_member],
+                    row_weight=part.row_weight[is_member],
+                    may_split=True,
                 )
+                clusters.append(cluster)
         return clusters
 
     def _leaves(self, part: _Part, widened: float = 1.0) -> list[tuple]:

@@ -103,6 +103,7 @@ class TableColumns(NamedTuple):
         is_number = np.flatnonzero(n_states == 0)
         scored = [_scored(numbers[v], rows[:, v], weight) for v in is_number.tolist()]
         atom_columns = [v for v, column in zip(is_number.tolist(), scored) if len(column.atoms)]
+        # A number has a state for each atom, and one more for all other values.
         counts = np.array(n_states)
         counts[is_number] = [column.n_states for column in scored]
         tables = np.array([*atom_columns, *np.flatnonzero(n_states > 0)], dtype=np.int64)
@@ -135,6 +136,7 @@ class TableColumns(NamedTuple):
         rows = self._axis_table.coded(rows)
         scores = np.empty((len(rows), len(self.numbers)))
         codes = np.empty((len(rows), len(self.tables)), dtype=np.int64)
+        # Each number tells its state and its score at once.
         state = {}
         for place, (v, column) in enumerate(zip(self.numbers.tolist(), self.scored)):
             state[v], scores[:, place] = column.scores(np.ascontiguousarray(rows[:, v]))
@@ -169,6 +171,7 @@ class TableColumns(NamedTuple):
             points[:, varying] = (
                 factors.completed(points[:, varying]) * factors.scale + factors.mean
             )
+        # Numbers have their scale already: mean zero and standard deviation one.
         unit = np.ones(rows.shape[1])
         return as_numbers(points, n_states, 0.0 * unit, unit)[0]
 
@@ -183,6 +186,7 @@ class TableColumns(NamedTuple):
         # Rows distributed like the column that smooth each table of states.
         like_column = 1.0
         counts = like_column * self.share
+        # The least standard deviations are added to variances, and are no bounds.
         smallest = np.zeros(len(self.scale))
         moments = self.centre, np.diag(self.scale**2)
         return MixturePrior(
@@ -378,6 +382,7 @@ class LearnedMixture(NamedTuple):
         """
         order = np.argsort(-self.choices.weights, kind="stable")
         sizes = np.array([model.gaussians.covariance.size for model in self.models])[order]
+        # The heaviest come first, as many as are small enough, or as many as have the share.
         n_small = np.searchsorted(np.cumsum(sizes), size, side="right")
         n_heavy = 1 + np.searchsorted(np.cumsum(self.choices.weights[order]), share)
         heaviest_places = np.sort(order[: max(n_small, n_heavy)])
@@ -413,6 +418,7 @@ class LearnedMixture(NamedTuple):
 
     def expected(self, rows: Floats | ReadRows, weight: Floats) -> TableStatistics:
         """The E-step, on encoded rows."""
+        # A caller with several steps reads the rows once.
         if not isinstance(rows, ReadRows):
             rows = ReadRows(rows, self.columns.cells(rows))
         sums = tuple(part.expected(rows.cells, weight) for part in self.parts)

@@ -165,12 +165,11 @@ def linear_scores(table: TableRows, part: HeldOutRows, seed: int) -> dict[int, S
     variance = search.test_weight @ (gain - mean_gain) ** 2
     error = math.sqrt(variance * (search.test_weight @ search.test_weight))
     best = search.best if mean_gain > 2.0 * error else unchanged
-    scores = {}
-    for column in best.linear:
-        law = table.numbers[column]
-        if law is not None:
-            scores[column] = best.score_of(law, column)
-    return scores
+    return {
+        column: best.score_of(law, column)
+        for column, law in enumerate(table.numbers)
+        if law is not None and column in best.linear
+    }
 
 
 class TreeBeside(NamedTuple):
