@@ -1,4 +1,4 @@
-r"""Several imputed tables as one, and Rubin's rules: one estimate, interval and test from theirs.
+r"""Combining estimates from several imputed tables by Rubin's rules, and joining such tables.
 
 With estimates :math:`q_i` and variances :math:`u_i` of :math:`m` tables,
 
@@ -9,7 +9,8 @@ With estimates :math:`q_i` and variances :math:`u_i` of :math:`m` tables,
     t = \bar u + \Big(1 + \frac 1m\Big) b, \quad
     \lambda = \Big(1 + \frac 1m\Big) \frac bt .
 
-The plain twin is ``tests/naive/imputation.py``.
+The combined estimate is :math:`\bar q`, its variance is :math:`t`, and the share of this variance
+that lies between tables is :math:`\lambda`. The plain twin is ``tests/naive/imputation.py``.
 """
 
 import math
@@ -91,7 +92,7 @@ class CombinedEstimates:
                Quadratic Rule". Sociological Methods & Research 49(3), 2020.
         """
         greatest = float(self.table["fmi"].max())
-        # Relative standard deviation that standard errors may have because tables are drawn.
+        # Relative standard deviation of the standard errors over seeds.
         variation = 0.05
         return max(2, math.ceil(1.0 + 0.5 * (greatest / variation) ** 2))
 
@@ -135,6 +136,7 @@ class CombinedEstimates:
         return _joint_test(self.estimates @ weights.T, within, self.df_complete)
 
     def _contrasts(self, contrasts: Any) -> Floats:
+        """Coefficients of the sums of estimates, shape (n_contrasts, n_estimates)."""
         identity = np.eye(len(self.table))
         if contrasts is None:
             return identity
@@ -179,10 +181,13 @@ class CombinedEstimates:
             raise ValueError(f"level must be a probability between 0 and 1, got {level!r}")
         forward, back, slope = _TRANSFORMS[self.transform]
         estimate = self.table["estimate"].to_numpy()
-        # The table has the errors of estimates as they are; the interval is on the other scale.
+        # Errors of the table belong to untransformed estimates; by the slope, to transformed ones.
         error = self.table["std_error"].to_numpy() * slope(estimate)
-        half = stats.t.ppf(0.5 + 0.5 * level, self.table["df"].to_numpy()) * error
-        ends = {"lower": back(forward(estimate) - half), "upper": back(forward(estimate) + half)}
+        margin = stats.t.ppf(0.5 + 0.5 * level, self.table["df"].to_numpy()) * error
+        ends = {
+            "lower": back(forward(estimate) - margin),
+            "upper": back(forward(estimate) + margin),
+        }
         return type(self.table)(ends, index=self.table.index)
 
     def __str__(self) -> str:
@@ -285,7 +290,7 @@ def combine_estimates(
 
 
 def _labels(estimates: Any, variances: Any) -> Any:
-    """The labels of the estimates, None without any; refuse others, or another order of them."""
+    """The labels of the estimates, None without any; refuses tables with other labels or order."""
     axes_of_estimates, axes_of_variances = (
         [
             axis
@@ -297,7 +302,7 @@ def _labels(estimates: Any, variances: Any) -> Any:
     )
     reference: Any = axes_of_estimates[0] if axes_of_estimates else None
     if reference is not None:
-        # An axis of variances speaks of estimates only if it has their labels, in any order.
+        # An axis of variances with other labels than those of estimates is not about estimates.
         axes_of_estimates += [axis for axis in axes_of_variances if {*axis} == {*reference}]
     for labels in axes_of_estimates:
         if not labels.equals(reference):
@@ -311,31 +316,31 @@ def _labels(estimates: Any, variances: Any) -> Any:
 def _checked(
     estimates: Any, variances: Any, df_complete: Any, transform: Any
 ) -> tuple[Floats, Floats, bool]:
-    """Estimates, covariances, and whether covariances were given."""
+    """Estimates (n_tables, n_estimates), covariances, and whether covariances were given."""
     if transform not in _TRANSFORMS:
         raise ValueError(f'transform must be "fisher", "logit" or None, got {transform!r}')
     if df_complete is not None and not df_complete > 0.0:
         raise ValueError(f"df_complete must be positive or None, got {df_complete!r}")
     value = np.array(estimates, dtype=np.float64)
-    spread = np.array(variances, dtype=np.float64)
+    covariance = np.array(variances, dtype=np.float64)
     if value.ndim not in (1, 2) or len(value) < 2:
         raise ValueError(
             "estimates must be a number or several from each of at least two imputed tables; found "
             f"shape {value.shape}. One table alone does not show what its missing cells cost."
         )
-    is_joint = value.ndim == 2 and spread.shape == (*value.shape, value.shape[1])
-    if spread.shape != value.shape and not is_joint:
+    is_joint = value.ndim == 2 and covariance.shape == (*value.shape, value.shape[1])
+    if covariance.shape != value.shape and not is_joint:
         raise ValueError(
             "variances must have the shape of estimates, or hold a covariance matrix for each "
-            f"table; found {spread.shape} for estimates of shape {value.shape}"
+            f"table; found {covariance.shape} for estimates of shape {value.shape}"
         )
     value = value.reshape(len(value), -1)
     if not is_joint:
         # From here on, variances are diagonal matrices: (n_tables, n_estimates, n_estimates).
-        spread = spread.reshape(value.shape)[:, :, np.newaxis] * np.eye(value.shape[1])
-    if not (np.isfinite(value).all() and np.isfinite(spread).all()):
+        covariance = covariance.reshape(value.shape)[:, :, np.newaxis] * np.eye(value.shape[1])
+    if not (np.isfinite(value).all() and np.isfinite(covariance).all()):
         raise ValueError("estimates and variances must be finite; leave out what has no estimate")
-    smallest = np.diagonal(spread, axis1=1, axis2=2).min()
+    smallest = np.diagonal(covariance, axis1=1, axis2=2).min()
     if not smallest > 0.0:
         raise ValueError(f"variances must be positive, found {smallest:g}")
     # At the ends of its range a transform is infinite.
@@ -346,16 +351,19 @@ def _checked(
             f"transform={transform!r} needs estimates between {low:g} and {high:g}, found "
             f"{outside[0]:g}"
         )
-    return value, spread, is_joint
+    return value, covariance, is_joint
 
 
 def _degrees_of_freedom(share: Floats, n_tables: int, df_complete: float | None) -> Floats:
-    """Barnard-Rubin degrees of freedom; ``share`` of the variance lies between the tables."""
+    """Barnard-Rubin degrees of freedom of each estimate.
+
+    ``share`` (n_estimates,) is the share of the variance that lies between the tables.
+    """
     # Tables that do not differ have infinitely many degrees of freedom.
     with np.errstate(divide="ignore"):
         inverse = share**2 / (n_tables - 1.0)
         if df_complete is not None and np.isfinite(df_complete):
-            # Those by the tables and those by the rows combine by the sum of their inverses.
+            # The degrees of freedom by tables and those by rows combine as sums of inverses do.
             inverse = inverse + 1.0 / (
                 (df_complete + 1.0) / (df_complete + 3.0) * df_complete * (1.0 - share)
             )
@@ -363,12 +371,15 @@ def _degrees_of_freedom(share: Floats, n_tables: int, df_complete: float | None)
 
 
 def _joint_test(value: Floats, within: Floats, df_complete: float | None) -> dict[str, Any]:
-    """The test D1 of Li, Raghunathan and Rubin: are all estimates zero?"""
+    """The test D1 of Li, Raghunathan and Rubin that all estimates are zero.
+
+    ``value`` (n_tables, k) are the estimates, ``within`` (k, k) their mean covariances.
+    """
     n_tables, k = value.shape
     mean = value.mean(axis=0)
-    # Of a single estimate this function returns a number.
+    # `cov` returns a number for a single estimate.
     between = np.cov(value.T).reshape(k, k)
-    # The test takes the increase in variance as equal in all directions: their mean stands for it.
+    # The test supposes that all directions have the same relative increase in variance: the mean.
     increase = (1.0 + 1.0 / n_tables) * np.trace(np.linalg.solve(within, between)) / k
     statistic = mean @ np.linalg.solve(within, mean) / (k * (1.0 + increase))
     df = _joint_df(float(increase), k, n_tables, df_complete)
@@ -382,7 +393,7 @@ def _joint_df(increase: float, k: int, n_tables: int, df_complete: float | None)
     # Where tables do not differ, the test is that of complete rows.
     if increase == 0.0:
         return np.inf if df_complete is None else float(df_complete)
-    # The formulas further down need a positive t - 4; few tables have one of their own.
+    # With few tables t - 4, which the formulas further down need, is not positive.
     if t <= 4.0:
         large = 0.5 * t * (1.0 + 1.0 / k) * (1.0 + 1.0 / increase) ** 2
         return large if df_complete is None else min(large, df_complete)

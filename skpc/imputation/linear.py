@@ -1,9 +1,9 @@
-"""Cells of a table by linear regressions of each column on those that its row has.
+"""Distributions of single cells by linear regression on the observed cells of the row.
 
-All of them follow from one Gaussian of numbers and indicators of categories, which EM learns from
-rows with missing cells. Covariances of pairs of columns, each from the rows that have both, are
-biased where it depends on other columns which cells are missing, and belong to no table together.
-The plain twin is ``tests/naive/linear.py``.
+All regressions follow from one Gaussian of numbers and indicators of categories, which EM learns
+from rows with missing cells. Covariances of the rows that have both columns of a pair would be
+biased where other columns decide which cells are missing, and need not be positive definite. The
+plain twin is ``tests/naive/linear.py``.
 """
 
 from collections.abc import Sequence
@@ -25,21 +25,22 @@ from skpc.variables.events import Events
 from skpc.variables.gaussians import Gaussians, conditionals
 from skpc.variables.patterns import Patterns
 
-#: EM ends when an iteration raises the mean log density by less, for each column.
+#: EM ends after so many iterations, or when one raises the mean log density (nats) by less for each
+#: column.
 _MAX_ITER = 200
 _TOL = 1e-5
 
 
 class LinearCells(NamedTuple):
-    """What a linear model says of single cells; see :class:`skpc.densities.Density`.
+    """The distributions of single cells by a linear model; see :class:`skpc.densities.Density`.
 
     Attributes
     ----------
     domain : Domain
         What the columns of the table are.
     gaussians : Gaussians
-        The one Gaussian, of the columns of :func:`skpc.domain.one_hot`. All states of a category
-        are among them: the rows that are added keep its covariance from being singular.
+        One Gaussian of the columns of :func:`skpc.domain.one_hot`, which has an indicator for each
+        state of a category: added rows keep its covariance from being singular.
     """
 
     domain: Domain
@@ -59,16 +60,16 @@ class LinearCells(NamedTuple):
         strength : float
             Rows without correlations, for each column of the Gaussian, that are added.
         """
-        # The smallest standard deviation of a column, and the smallest share of a state.
+        # The smallest standard deviation, in those of the columns.
         smallest_sd = 1e-4
         scores = one_hot(domain, rows)
         mean, sd = column_moments(scores, weight)
         patterns = Patterns.from_scores(scores)
         # There are no tables of states: indicators of categories count as numbers.
         states = np.zeros((len(rows), 0))
-        nothing = np.zeros(len(rows))
+        zeros = np.zeros(len(rows))
         fit = fit_gaussian_mixture(
-            MixtureRows(scores, patterns, states, nothing, nothing),
+            MixtureRows(scores, patterns, states, zeros, zeros),
             weight,
             [np.ones((1, len(rows)))],
             MixturePrior(
@@ -85,20 +86,21 @@ class LinearCells(NamedTuple):
         return cls(domain, fit.model.mixture.gaussians)
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
-        """Zero for each row: none is impossible. Of rows as a whole the model says nothing."""
+        """Zero for each row: none is impossible, and whole rows have no density here."""
         return np.zeros(len(Events.of(rows).rows))
 
     def posteriors(self, rows: Any, columns: Sequence[int] | None = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`. Ranges and sets count as missing cells."""
+        # The smallest probability of a state.
         smallest_share = 1e-6
         rows = Events.of(rows).rows
         domain = self.domain
         scores = one_hot(domain, rows)
         wanted = np.ones((1, len(rows)), dtype=bool)
         moments = conditionals(self.gaussians, scores, Patterns.from_scores(scores), wanted)
-        # Of the one component: shape (n_rows, n_coordinates), indicators among them.
+        # Moments of the only component, of shape (n_rows, n_coordinates).
         mean, sd = (moment[0] for moment in moments)
-        # Observed cells are known, but have a distribution as well.
+        # Observed cells have standard deviation zero, and densities need a positive one.
         sd[sd == 0.0] = SMALLEST_NORMAL
         labels = [column.states for column in domain]
         first_indicator = offsets(

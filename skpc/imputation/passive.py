@@ -1,4 +1,7 @@
-"""Columns that are computed from others of their row, in each round of a chain."""
+"""Passive imputation: columns that are computed from other columns in each round of a chain.
+
+:func:`columns_read` finds out which columns a function of a table reads.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,14 +31,14 @@ class PassiveColumn(NamedTuple):
     function: Callable[[Any], Any]
 
     def __call__(self, rows: Floats) -> Floats:
-        """Encoded cells of the column in complete encoded rows."""
+        """Compute the encoded cells of the column from complete encoded rows."""
         column = self.domain[self.column]
         table = self.domain.decode(self.domain.within_ends(rows))
         try:
             # As objects categories stay what they are; mixed ones would become strings.
             cells = np.asarray(self.function(table), dtype=object)
         except (AttributeError, KeyError) as error:
-            # As a rule the function names a column that is not there.
+            # Most such errors name a column that the table does not have.
             raise ValueError(
                 f"passive must compute {column.where} from columns that X has; found {error!r}."
             ) from error
@@ -49,8 +52,10 @@ class PassiveColumn(NamedTuple):
                 f"passive must return complete cells for complete rows; for {column.where} it "
                 f"returned {cells[missing_cells(cells)][0]!r}."
             )
+        # Numbers have no states to be looked up.
         if column.states is None:
             return self._finite(cells, column)
+        # Encoded cells of categories are their codes.
         labels = column.states.tolist()
         codes = {label: float(code) for code, label in enumerate(labels)}
         if not codes.keys() >= {*cells.tolist()}:
@@ -61,7 +66,7 @@ class PassiveColumn(NamedTuple):
         return np.array([codes[cell] for cell in cells.tolist()])
 
     def _finite(self, cells: Any, column: Column) -> Floats:
-        """Cells of numbers, dates or ordered categories as finite numbers."""
+        """Computed cells of a column without categories as finite numbers."""
         values = np.full(len(cells), np.nan)
         if column.calendar is not None:
             values = column.calendar.numbers_of(cells, f"passive of {column.where}")
@@ -93,6 +98,7 @@ def read_passive(
     Returns
     -------
     list of (int, PassiveColumn, ndarray)
+        The number of each such column, the column, and the numbers of the columns that it reads.
     """
     complete = with_any_cells(rows)
     columns = domain.places([*passive], "passive").tolist()
@@ -111,20 +117,23 @@ def read_passive(
 
 
 def with_any_cells(rows: Floats) -> Floats:
-    """Encoded rows with an observed cell of its column in the place of each missing one."""
+    """Encoded rows in which missing cells have an observed value of their column, any one."""
     observed = ~np.isnan(rows)
-    # The first row that has a cell of the column lends it.
+    # All missing cells of a column get the value of the first row that has one.
     return np.where(observed, rows, rows[observed.argmax(axis=0), np.arange(rows.shape[1])])
 
 
 def columns_read(function: Callable[[Any], Any], rows: Floats) -> Ints:
-    """The columns that a function of complete encoded rows reads: it notices that they change."""
-    # The order is fixed: what a function reads is the same for all seeds.
+    """The columns that a function of complete encoded rows reads.
+
+    Its result changes when the cells of such a column are shuffled.
+    """
+    # The order is fixed, so that the answer is the same for all seeds.
     order = np.random.RandomState(0).permutation(len(rows))
     values = function(rows)
     read = []
     for column in range(rows.shape[1]):
-        # Cells of other rows are cells that the column can have, so that the function takes them.
+        # Shuffled cells are values that the column has, so that the function can take them.
         shuffled = rows.copy()
         shuffled[:, column] = rows[order, column]
         if not np.array_equal(function(shuffled), values):

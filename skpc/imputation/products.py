@@ -1,8 +1,8 @@
-"""The analysis that a table itself asks for: a number regressed on columns and products of them.
+"""Finding a regression of a number on products of columns, for chains without a named analysis.
 
-Chains of regressions learn products from the density, which knows them roughly. Where rows that
-lack nothing say clearly that a number is a sum of columns, products and squares, the chains take
-that regression for the analysis of the completed tables.
+Chains of regressions know products of columns only as well as their density does. Where complete
+rows show clearly that a number is a sum of columns, products and squares, the chains take this
+regression for the analysis of the completed tables (:mod:`skpc.imputation.analysis`).
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, group_sums, owners
-from skpc.imputation.analysis import ProductTerms
 from skpc.imputation.regressions import Standardised
+from skpc.imputation.terms import ProductTerms
 
 
-class LeftOut(NamedTuple):
-    """Least squares, judged by each row when it is left out.
+class LeaveOneOut(NamedTuple):
+    """A regression by least squares, and how well it predicts each row from the others.
 
     Parameters
     ----------
@@ -32,41 +32,42 @@ class LeftOut(NamedTuple):
 
     @classmethod
     def fit(cls, terms: Floats, values: Floats, weight: Floats) -> Self:
-        """Regress values on a constant and terms; one row of a weight of two is left out."""
+        """Regress values on a constant and terms; of a row of weight two, one row is left out."""
         standard = Standardised.fit(np.column_stack([np.ones(len(terms)), terms]), weight)
         design = standard.design
         inverse = standard.inverse(weight)
-        # The ridge must not draw the mean of the values to zero.
+        # The ridge of the inverse must not shrink the mean of the values.
         centred = values - np.average(values, weights=weight)
         coefficients = inverse @ (design.T @ (weight * centred))
         residual = centred - design @ coefficients
-        # What is left of a row where its own part in its prediction is taken away.
-        rest = 1.0 - ((design @ inverse) * design).sum(axis=1)
+        # One less the leverage of each row, which is its own part in its prediction, (n_rows,).
+        unexplained = 1.0 - ((design @ inverse) * design).sum(axis=1)
         squares = weight @ residual**2
         freedom = weight.sum() - design.shape[1]
         is_clear = coefficients**2 > 4.0 * inverse.diagonal() * squares / freedom
-        # Where the relation is exact, the errors are rounding, whose squares may vanish.
+        # Where the relation is exact, errors are rounding, whose squares may underflow.
         rounding = np.spacing(np.abs(values).max())
         least = max(freedom * rounding**2, SMALLEST_NORMAL)
-        others = np.maximum(squares - residual**2 / rest, least)
-        variance = others / (freedom - 1.0) / rest
-        log_density = -0.5 * (np.log(2.0 * np.pi * variance) + (residual / rest) ** 2 / variance)
+        squares_without_row = np.maximum(squares - residual**2 / unexplained, least)
+        variance = squares_without_row / (freedom - 1.0) / unexplained
+        error = residual / unexplained
+        log_density = -0.5 * (np.log(2.0 * np.pi * variance) + error**2 / variance)
         return cls(is_clear[1:], log_density)
 
 
 def find_model(
     density: Any, rows: Floats, weight: Floats, computed: Sequence[int]
 ) -> tuple[Any, list[Any]] | None:
-    """Find the regression on products that complete rows speak for most, if for any.
+    """Find the regression whose products predict complete rows best, if any predict them well.
 
-    The products have to say more of a number than columns alone, by 1.5 standard errors, and no
-    less than the density, by three. Numbers with atoms, whose errors are not normal, are no
-    outcomes.
+    A regression with products has to predict a number better than without them, by 1.5 standard
+    errors, and not worse than the density by more than three. Numbers with atoms, whose errors are
+    not normal, are no outcomes.
 
     Parameters
     ----------
     density : Density
-        What is known of the rows.
+        A density that was learned from the rows.
     rows : ndarray of shape (n_rows, n_features)
         Encoded, NaN where missing.
     weight : ndarray of shape (n_rows,)
@@ -93,14 +94,14 @@ def find_model(
     best_gain = 0.0
     model = None
     for outcome in columns[~domain.is_categorical[columns]].tolist():
-        others = columns[columns != outcome]
-        n_alone = n_terms[others].sum()
-        n_terms_in_all = n_alone * (n_alone + 3) / 2
-        is_fit = 0 < n_terms_in_all <= min(most_terms, weight.sum() / rows_of_term)
-        if is_fit and not len(domain[outcome].law.atoms):
-            # To a density a row may be impossible: then all means are infinite, or no numbers.
+        predictors = columns[columns != outcome]
+        n_single = n_terms[predictors].sum()
+        n_with_products = n_single * (n_single + 3) / 2
+        has_enough_rows = 0 < n_with_products <= min(most_terms, weight.sum() / rows_of_term)
+        if has_enough_rows and not len(domain[outcome].law.atoms):
+            # Where a row is impossible under the density, the means are infinite or NaN.
             with np.errstate(invalid="ignore"):
-                gain, terms = _with_products(density, rows, weight, outcome, others.tolist())
+                gain, terms = _with_products(density, rows, weight, outcome, predictors.tolist())
             if gain > best_gain:
                 best_gain = gain
                 model = names[outcome], [tuple(names[k] for k in columns) for columns in terms]
@@ -108,39 +109,43 @@ def find_model(
 
 
 def _with_products(
-    density: Any, rows: Floats, weight: Floats, outcome: int, others: list[int]
+    density: Any, rows: Floats, weight: Floats, outcome: int, predictors: list[int]
 ) -> tuple[float, list[tuple[int, ...]]]:
-    """What clear products gain in the regression of an outcome, zero if too little; its terms."""
+    """The gain of a regression by products, and its terms; the gain is zero where it is unclear.
+
+    Of all products, those whose coefficients are clearly not zero are kept.
+    """
     domain = density.domain
     n_states = np.where(domain.is_categorical, domain.n_states, 0)
-    alone: list[tuple[int, ...]] = [(column,) for column in others]
-    # The square of an indicator is the indicator.
+    single: list[tuple[int, ...]] = [(column,) for column in predictors]
+    # A category has no square: the square of an indicator is the indicator.
     products = [
         pair
-        for pair in combinations_with_replacement(others, 2)
+        for pair in combinations_with_replacement(predictors, 2)
         if pair[0] != pair[1] or not domain.is_categorical[pair[0]]
     ]
 
-    def regression(pairs: list[tuple[int, int]]) -> LeftOut:
-        terms = ProductTerms((*alone, *pairs), tuple(n_states.tolist()))
-        return LeftOut.fit(terms(rows), rows[:, outcome], weight)
+    def regression(pairs: list[tuple[int, int]]) -> LeaveOneOut:
+        terms = ProductTerms((*single, *pairs), tuple(n_states.tolist()))
+        return LeaveOneOut.fit(terms(rows), rows[:, outcome], weight)
 
-    terms = [*alone, *products]
+    terms = [*single, *products]
+    # The term of each column of the design: a category has several.
     term = owners([int(np.maximum(n_states[[*columns]] - 1, 1).prod()) for columns in terms])
-    is_clear = group_sums(term, regression(products).is_clear)[len(alone) :] > 0.0
+    is_clear = group_sums(term, regression(products).is_clear)[len(single) :] > 0.0
     clear = [pair for pair, is_kept in zip(products, is_clear) if is_kept]
     log_density = regression(clear).log_density
     gains = log_density - regression([]).log_density
-    leads = log_density - density.log_density(rows, np.array(others))
+    leads = log_density - density.log_density(rows, np.array(predictors))
     (gain, lead), (gain_error, lead_error) = _means(np.array([gains, leads]), weight)
-    # By chance that is one sum of columns in two hundred, whether its errors are normal or have
-    # long tails. The density has learned from the rows that judge: it may lead by a little more.
+    # Without products in truth, one table in two hundred passes this by chance, whether errors are
+    # normal or have long tails. The density has an advantage: it has learned from these rows.
     is_better = gain > 1.5 * gain_error and lead > -3.0 * lead_error
-    return float(gain) if is_better else 0.0, [*alone, *clear]
+    return float(gain) if is_better else 0.0, [*single, *clear]
 
 
 def _means(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Weighed means of lines of values, and their standard errors."""
+    """Weighted means over rows, and their standard errors; values of shape (n_means, n_rows)."""
     mean = np.average(values, axis=1, weights=weight)
     squares = (values - mean[:, np.newaxis]) ** 2
     return mean, np.sqrt(np.average(squares, axis=1, weights=weight) / weight.sum())

@@ -1,10 +1,10 @@
-"""Regressions with coefficients drawn from their posterior, and the draws of cells they give.
+"""Regressions whose coefficients are drawn from their posterior, and draws of cells from them.
 
-Coefficients of a linear model are drawn from their posterior under a flat prior; those of other
-models are the most probable ones under random weights of the rows (the Bayesian bootstrap), which
-give rare states their share: draws from a normal distribution around the mode would give a state
-of three rows in 600 that of twelve, on ten columns. The first column of a design is constant; the
-others are standardised, so that their units do not matter. The plain twins stand in
+Coefficients of a linear model are drawn from their posterior under a flat prior. Those of other
+models are the mode under random weights of the rows (the Bayesian bootstrap), which is right for
+rare states: with normal draws around the mode, a state of three rows in 600 was drawn as often as
+one of twelve, on ten columns. The first column of a design is constant; the others are
+standardised, so that their units do not matter. The plain twins stand in
 ``tests/naive/imputation.py``.
 """
 
@@ -18,14 +18,12 @@ from scipy.special import log_softmax, softmax
 from skpc._arrays import Floats, Ints, picked
 from skpc._random import draw_states
 
-#: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
-#: that ends them.
+#: Steps of Newton's method, at most.
 _MAX_STEPS = 50
 #: A missing number takes the value of one of this many donors.
 N_DONORS = 5
-#: Categories beyond which a column has one coefficient for all: that of their log probabilities.
+#: A column with more categories has one coefficient for all of them (:class:`PooledCategories`).
 MOST_LEVELS = 12
-
 
 #: A log density, its slope, and minus its second derivatives.
 Derivatives = tuple[Any, Floats, Floats]
@@ -44,7 +42,7 @@ class LinearDraw(NamedTuple):
     Parameters
     ----------
     estimate : ndarray of shape (n_terms,)
-        Those with the least squared error.
+        The coefficients with the least squared error.
     coefficients : ndarray of shape (n_terms,)
         A draw from their posterior.
     sd : float
@@ -56,7 +54,7 @@ class LinearDraw(NamedTuple):
     sd: float
 
     def log_density(self, values: Floats, design: Floats) -> Floats:
-        """Log density of numbers, up to a constant."""
+        """Log density of numbers given the terms of their rows."""
         return np.asarray(stats.norm.logpdf(values, design @ self.coefficients, self.sd))
 
 
@@ -68,9 +66,9 @@ def draw_linear(
     Parameters
     ----------
     design : ndarray of shape (n_rows, n_terms)
-        A constant is its first term. Another one that is constant gets the coefficient zero.
+        The first term is a constant. Another constant term gets the coefficient zero.
     values : ndarray of shape (n_rows,)
-        What is regressed.
+        The numbers that are regressed.
     weight : ndarray of shape (n_rows,)
         Positive; a weight of two counts as two rows.
     random_state : RandomState
@@ -83,7 +81,7 @@ def draw_linear(
     n_rows = weight.sum()
     n_terms = design.shape[1]
     inverse = standard.inverse(weight)
-    # Numbers far from zero keep their digits.
+    # Subtracting the mean keeps the digits of numbers far from zero.
     centre = float(weight @ values / n_rows)
     estimate = inverse @ (standard.design.T @ (weight * (values - centre)))
     residual = values - centre - standard.design @ estimate
@@ -106,7 +104,7 @@ class LogitDraw(NamedTuple):
     standardised : ndarray of shape (n_states - 1, n_terms)
         A draw of the coefficients of standardised terms.
     coefficients : ndarray of shape (n_states - 1, n_terms)
-        Those of the terms as they are.
+        The same draw for the terms in their units.
     """
 
     standardised: Floats
@@ -135,8 +133,8 @@ def draw_logit(
     Parameters
     ----------
     design : ndarray of shape (n_rows, n_terms)
-        A constant is its first term, whose coefficients are drawn towards the log odds of the
-        states; the others are drawn towards zero.
+        The first term is a constant, whose coefficients are shrunk to the log odds of the states;
+        the others are shrunk to zero.
     states : ndarray of shape (n_rows,), int
         From 0 to ``n_states - 1``.
     n_states : int
@@ -145,7 +143,7 @@ def draw_logit(
         Positive; a weight of two counts as two rows.
     random_state : RandomState
     start : ndarray of shape (n_states - 1, n_terms), default=None
-        A draw for nearly the same rows, from which few steps lead to another one.
+        Standardised coefficients drawn for nearly the same rows, from which few steps are enough.
 
     Returns
     -------
@@ -157,13 +155,13 @@ def draw_logit(
     standard = Standardised.fit(design, weight)
     shape = n_states - 1, design.shape[1]
     is_state = states[:, np.newaxis] == np.arange(1, n_states)
-    # As if each state had half a row more: those without rows have finite log odds.
+    # Half a row more for each state gives states without rows finite log odds.
     log_count = np.log(np.bincount(states, weight, n_states) + 0.5)
     centre = np.zeros(shape)
     centre[:, 0] = log_count[1:] - log_count[0]
 
-    # Added to the curvature of the log-likelihood of standardised logistic coefficients: states
-    # that the columns separate without error have finite ones.
+    # Added to the curvature of the log-likelihood of standardised coefficients, so that they stay
+    # finite where the terms separate states without error.
     logit_ridge = 0.1
 
     def derivatives(coefficients: Floats) -> Derivatives:
@@ -171,12 +169,12 @@ def draw_logit(
         log_prob = log_softmax(np.insert(log_odds, 0, 0.0, axis=1), axis=1)
         prob = np.exp(log_prob[:, 1:])
         residual = (is_state - prob) * weight[:, np.newaxis]
-        off = coefficients - centre.ravel()
+        deviation = coefficients - centre.ravel()
         log_likelihood = weight @ picked(log_prob, states)
         return (
-            log_likelihood - 0.5 * logit_ridge * off @ off,
-            (residual.T @ standard.design).ravel() - logit_ridge * off,
-            _logit_curvature(standard.design, prob, weight) + logit_ridge * np.eye(len(off)),
+            log_likelihood - 0.5 * logit_ridge * deviation @ deviation,
+            (residual.T @ standard.design).ravel() - logit_ridge * deviation,
+            _logit_curvature(standard.design, prob, weight) + logit_ridge * np.eye(len(deviation)),
         )
 
     n_steps = _MAX_STEPS if start is None else steps_from_start
@@ -188,7 +186,7 @@ def draw_logit(
 def mode_of(
     derivatives: Callable[[Floats], Derivatives], start: Floats, n_steps: int = _MAX_STEPS
 ) -> Floats:
-    """Find where a log-concave density is greatest, by Newton's method.
+    """Find the mode of a log-concave density by Newton's method.
 
     Parameters
     ----------
@@ -198,21 +196,22 @@ def mode_of(
     start : ndarray
         Where the steps begin.
     n_steps : int
-        At most.
+        Number of steps, at most.
 
     Returns
     -------
     ndarray of the shape of the start
     """
+    # No coefficient changes more in a step; a step whose changes are all small is the last.
     longest_step = 3.0
     small_step = 1e-4
     mode: Any = start.ravel()
     highest = -np.inf
-    # The first step goes nowhere: it tells how high the start is.
+    # The first step is zero: it tells the log density at the start.
     step = np.zeros_like(mode)
     for _ in range(n_steps):
         log_density, slope, curvature = derivatives(mode + step)
-        # A step from probabilities near zero or one overshoots.
+        # Steps overshoot where probabilities are near zero or one.
         if log_density < highest:
             step = 0.5 * step
             continue
@@ -220,7 +219,7 @@ def mode_of(
         highest = log_density
         step = np.linalg.solve(curvature, slope)
         longest = np.abs(step).max()
-        # The curvature here says little about places further away.
+        # The curvature holds near the mode so far only.
         step /= max(longest / longest_step, 1.0)
         if longest < small_step:
             break
@@ -228,9 +227,12 @@ def mode_of(
 
 
 def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
-    """Minus the second derivatives of the log-likelihood, in blocks of two states."""
+    """Minus the second derivatives of the log-likelihood, in blocks of two states.
+
+    ``scaled`` (n_rows, n_terms) is the design, ``prob`` (n_rows, n_states - 1) the probabilities.
+    """
     n_terms = scaled.shape[1]
-    # All products of two states at once; a state with itself has its own variance besides.
+    # The products of all pairs of states; the block of a state with itself has a term more.
     products = (prob[:, :, np.newaxis] * scaled[:, np.newaxis]).reshape(len(prob), -1)
     curvature = -(products * weight[:, np.newaxis]).T @ products
     for state, state_weight in enumerate(prob.T * weight):
@@ -240,15 +242,15 @@ def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
 
 
 class Standardised(NamedTuple):
-    """A design whose columns, but for the first one, have mean zero and variance one.
+    """A design whose columns have mean zero and variance one, except for the constant first one.
 
     Parameters
     ----------
     design : ndarray of shape (n_rows, n_terms)
-        Zero in a column that is constant.
+        Zero in a column that was constant.
     centre, scale : ndarray of shape (n_terms,)
-        Means and standard deviations of the columns as they were; infinite for constant ones,
-        whose coefficients are zero therefore.
+        Means and standard deviations of the original columns. The standard deviation of a constant
+        column is infinite, so that its coefficient becomes zero.
     """
 
     design: Floats
@@ -257,33 +259,33 @@ class Standardised(NamedTuple):
 
     @classmethod
     def fit(cls, design: Floats, weight: Floats) -> Self:
-        """Standardise the columns of a design but for the first, which is constant one."""
+        """Standardise the columns of a design, except for the first, which is constant one."""
         centre = weight @ design / weight.sum()
         # The constant stays one, so that its coefficient is the intercept.
         centre[0] = 0.0
         centred = design - centre
         size = np.abs(centred).max(axis=0)
-        # What is left of a constant column is rounding.
+        # A centred constant column has errors of rounding alone.
         size[np.ptp(design, axis=0) == 0.0] = np.inf
         size[0] = 1.0
-        # Squares of tiny numbers would vanish: they are taken of parts of the greatest one.
+        # Squares of tiny numbers would underflow: columns are divided by their greatest number.
         parts = centred / size
         spread = np.sqrt(weight @ parts**2 / weight.sum())
         spread[np.isinf(size)] = 1.0
         return cls(parts / spread, centre, size * spread)
 
     def inverse(self, weight: Floats) -> Floats:
-        """The inverse of the squares and products of weighed rows, (n_terms, n_terms)."""
-        # Added to the mean square of each column: columns that depend on each other exactly share
-        # their coefficient.
+        """The inverse of the sums of squares and products of weighed rows, (n_terms, n_terms)."""
+        # Added to the mean square of each column, so that columns that depend on each other exactly
+        # share their coefficient.
         ridge = 1e-5
         squares = (self.design.T * weight) @ self.design
         return np.linalg.inv(squares + ridge * weight.sum() * np.eye(len(squares)))
 
     def restored(self, coefficients: Floats) -> Floats:
-        """Coefficients of the columns as they were; shape (..., n_terms)."""
+        """Coefficients of the original columns, shape (..., n_terms)."""
         term_coefficients = coefficients / self.scale
-        # What centring has taken from the terms belongs to the constant.
+        # The means that were subtracted go to the constant.
         term_coefficients[..., 0] -= term_coefficients @ self.centre
         return np.asarray(term_coefficients)
 
@@ -291,19 +293,19 @@ class Standardised(NamedTuple):
 class MatchedNumbers(NamedTuple):
     """Predictive mean matching: a missing number is that of a row with about the same prediction.
 
-    Predictions of rows that lack the number come from drawn coefficients, those of donors from the
-    estimate (type-1 matching).
+    Rows that lack the number have predictions by drawn coefficients, donors by the estimate (type-1
+    matching).
 
     Parameters
     ----------
     coefficients : ndarray of shape (n_terms,)
         Drawn from their posterior.
     predictions : ndarray of shape (n_donors,)
-        Of the rows that have the number, increasing.
+        Predictions of the donors, the rows that have the number; increasing.
     values : ndarray of shape (n_donors,)
-        The numbers of these rows.
+        The numbers of the donors.
     weight : ndarray of shape (n_donors,)
-        Those of these rows; heavier ones are drawn more often.
+        Weights of the donors; heavier ones are drawn more often.
     """
 
     coefficients: Floats
@@ -320,15 +322,15 @@ class MatchedNumbers(NamedTuple):
         weight: Floats,
         random_state: np.random.RandomState,
     ) -> Self:
-        """Draw coefficients, and keep the donors.
+        """Draw coefficients, and order the donors by their predictions.
 
         Parameters
         ----------
         design : ndarray of shape (n_donors, n_terms)
         target : ndarray of shape (n_donors,)
-            What is regressed: the numbers on some increasing scale.
+            The numbers on the scale on which they are regressed.
         values : ndarray of shape (n_donors,)
-            The numbers.
+            The numbers of the donors.
         weight : ndarray of shape (n_donors,)
         random_state : RandomState
         """
@@ -340,13 +342,13 @@ class MatchedNumbers(NamedTuple):
         return cls(regression.coefficients, predictions[order], values[order], weight[order])
 
     def nearest(
-        self, aims: Floats, n_nearest: int, random_state: np.random.RandomState
+        self, row_predictions: Floats, n_nearest: int, random_state: np.random.RandomState
     ) -> tuple[Ints, Floats]:
-        """Donors whose predictions are nearest to some numbers.
+        """Donors whose predictions are nearest to those of some rows.
 
         Parameters
         ----------
-        aims : ndarray of shape (n_rows,)
+        row_predictions : ndarray of shape (n_rows,)
         n_nearest : int
         random_state : RandomState
             Chooses among donors with one prediction.
@@ -355,50 +357,53 @@ class MatchedNumbers(NamedTuple):
         -------
         donors : ndarray of shape (n_rows, at most n_nearest), int
         weight : ndarray of the same shape
-            Mean weight of the donors with this prediction; zero where there are fewer donors.
+            Mean weight of the donors with the same prediction; zero beyond the number of donors.
         """
         n_donors = len(self.predictions)
-        middle = np.searchsorted(self.predictions, aims)
-        # Those around the middle first: 0, -1, 1, -2, 2, ...
+        middle = np.searchsorted(self.predictions, row_predictions)
+        # Places around the middle, in turn: 0, -1, 1, -2, 2, ...
         ahead = np.arange(n_nearest)
         around = np.column_stack([ahead, ~ahead]).ravel()
         window = middle[:, np.newaxis] + around
         donors = np.clip(window, 0, n_donors - 1)
-        distance = np.abs(self.predictions[donors] - aims[:, np.newaxis])
-        # A place beyond an end is no donor, though clipping has given it the donor there.
+        distance = np.abs(self.predictions[donors] - row_predictions[:, np.newaxis])
+        # Clipping has put the donor at an end in places beyond it, where there is none.
         distance[donors != window] = np.inf
         nearest = np.argsort(distance, axis=1, kind="stable")[:, :n_nearest]
         donors = np.take_along_axis(donors, nearest, axis=1)
         is_donor = np.isfinite(np.take_along_axis(distance, nearest, axis=1))
-        # Any donor with the same prediction will do, else all rows would share a few.
+        # Each donor is replaced by a random one with the same prediction: otherwise, all rows would
+        # share a few donors.
         start = np.searchsorted(self.predictions, self.predictions[donors], side="left")
         stop = np.searchsorted(self.predictions, self.predictions[donors], side="right")
-        # Donors of one prediction are a stretch of the cumulated weights: a place in it is drawn.
-        below = np.append(0.0, np.cumsum(self.weight))
-        mass = below[stop] - below[start]
-        place = below[start] + random_state.random_sample(donors.shape) * mass
-        chosen = np.searchsorted(below, place, side="right") - 1
+        # Donors with one prediction are a stretch of the cumulated weights: a place in it is drawn.
+        cumulated = np.append(0.0, np.cumsum(self.weight))
+        mass = cumulated[stop] - cumulated[start]
+        place = cumulated[start] + random_state.random_sample(donors.shape) * mass
+        chosen = np.searchsorted(cumulated, place, side="right") - 1
         # Rounding at the ends of a stretch may lead out of it.
         return np.clip(chosen, start, stop - 1), mass / (stop - start) * is_donor
 
     def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`ColumnRegression`."""
-        aims = design @ self.coefficients
-        donors, weight = self.nearest(aims, N_DONORS, random_state)
+        row_predictions = design @ self.coefficients
+        donors, weight = self.nearest(row_predictions, N_DONORS, random_state)
         chosen = draw_states(weight, random_state)
-        return self.values[donors[np.arange(len(donors)), chosen]]
+        return self.values[picked(donors, chosen)]
 
 
 def _rounded(predictions: Floats) -> Floats:
-    """Predictions of which those that differ by rounding are equal."""
-    # Predictions that differ by less than this part of their range are equal.
+    """Predictions without their last digits, so that those that differ by rounding are equal."""
+    # The step between predictions, as a part of their range.
     rounding = 1e-9
     step = rounding * np.ptp(predictions)
     return np.rint(predictions / step) * step if step > 0.0 else predictions
 
 
 class PooledCategories(NamedTuple):
-    """One coefficient for all states of a column: that of their log probabilities.
+    """One coefficient for all states of a column, which multiplies their log probabilities.
+
+    The log probabilities are those of a density, given the rest of each row.
 
     Parameters
     ----------
@@ -421,15 +426,14 @@ class PooledCategories(NamedTuple):
         Parameters
         ----------
         log_prob : ndarray of shape (n_rows, n_states)
-            What is known of the states.
+            Log probabilities of the states given the rest of each row.
         states : ndarray of shape (n_rows,), int
         weight : ndarray of shape (n_rows,)
         random_state : RandomState
         """
-        each = np.arange(len(states))
         # Random weights of the rows make the mode a draw, as those of other regressions.
         weight = random_state.standard_gamma(weight)
-        # A normal prior around one: as they are, the probabilities are a fair guess.
+        # The prior is normal around one, with which the probabilities are not changed.
         start = np.ones(1)
 
         def derivatives(coefficient: Floats) -> Derivatives:
@@ -437,10 +441,10 @@ class PooledCategories(NamedTuple):
             prob = np.exp(log_drawn)
             mean = (prob * log_prob).sum(axis=1)
             variance = (prob * log_prob**2).sum(axis=1) - mean**2
-            off = coefficient - start
+            deviation = coefficient - start
             return (
-                weight @ log_drawn[each, states] - 0.5 * off @ off,
-                weight @ (log_prob[each, states] - mean) - off,
+                weight @ picked(log_drawn, states) - 0.5 * deviation @ deviation,
+                weight @ (picked(log_prob, states) - mean) - deviation,
                 np.atleast_2d(weight @ variance + 1.0),
             )
 

@@ -1,4 +1,6 @@
-r"""Which imputer restores the distribution of a table: energy I-scores, and energy distances.
+r"""Scores of imputers: does an imputer restore the distribution of a table?
+
+:func:`energy_i_score` judges without the missing values, :func:`energy_distance` with them.
 
 The energy score of draws :math:`z_1, \ldots, z_N` where the truth is :math:`x` is
 
@@ -226,7 +228,7 @@ def energy_distance(complete: Any, imputed: Any) -> float:
 
 
 def _domain(table: Any) -> Domain:
-    """What the columns are, their numbers as they are: rivals fill in what lies between states."""
+    """What the columns are; plain numbers, as other imputers fill in values between states."""
     return Domain.fit(
         table,
         Declared(
@@ -249,7 +251,7 @@ def _draws(imputer: Any, domain: Domain, rows: Floats, seeds: list[int]) -> list
         completed = imputer.fit_impute(table)
     else:
         names = [name for name in imputer.get_params() if name.endswith("random_state")]
-        # Without a seed, all draws would be the same: one is enough.
+        # Without a parameter for seeds, one draw is enough: all would be the same.
         completed = [
             imputer.set_params(**dict.fromkeys(names, seed)).fit_transform(table)
             for seed in (seeds if names else seeds[:1])
@@ -269,7 +271,7 @@ def _draws(imputer: Any, domain: Domain, rows: Floats, seeds: list[int]) -> list
 
 
 def _test_rows(missing: Bools, column: np.intp) -> Bools:
-    """The rows that have a column, and the one that is observed beside it most often."""
+    """Which rows have this column and the column that is observed together with it most often."""
     test = ~missing[:, column]
     n_beside = (~missing[test]).sum(axis=0)
     # The column itself is no predictor.
@@ -278,12 +280,13 @@ def _test_rows(missing: Bools, column: np.intp) -> Bools:
 
 
 def _energy_score(truth: Floats, draws: Floats) -> float:
-    """Mean energy score of rows; draws of shape (n_draws, n_rows, n_coordinates)."""
-    # Not all pairs of draws at a time: there may be many rows.
+    """Mean energy score of rows: of truth (n_rows, d) and draws (n_draws, n_rows, d)."""
+    # One draw against all others at a time: all pairs of many rows would take much memory.
     within = np.mean([norm(draws - drawn, axis=2).mean() for drawn in draws])
     return float(norm(draws - truth, axis=2).mean() - 0.5 * within)
 
 
 def _mean_distance(x: Floats, y: Floats) -> float:
+    """Mean distance between a row of x and a row of y."""
     chunks = gen_batches(len(x), max(1, _PAIRS // len(y)))
     return float(sum(cdist(x[chunk], y).mean(axis=1).sum() for chunk in chunks) / len(x))

@@ -26,6 +26,7 @@ def indicators(codes: NDArray[np.integer], state_ptr: Ints) -> Any:
     -------
     ndarray or sparse matrix of shape (n_rows, n_states)
     """
+    # One entry for each cell that is not missing.
     row, column = np.nonzero(codes >= 0)
     state = state_ptr[column] + codes[row, column]
     shape = len(codes), int(state_ptr[-1])
@@ -46,7 +47,7 @@ def state_counts(codes: NDArray[np.integer], weight: Floats, state_ptr: Ints) ->
 
 
 def log_tables(counts: Floats, state_ptr: Ints) -> Floats:
-    """Log probabilities of states from their counts, shape (n_components, n_states)."""
+    """Log probabilities of states from counts, both of shape (n_components, n_states)."""
     if not counts.shape[1]:
         return counts
     total = np.add.reduceat(counts, state_ptr[:-1], axis=1)

@@ -1,6 +1,7 @@
-"""Score-based learning of cutset networks: node by node, or level by level.
+"""Score-based learning of cutset networks: cuts node by node, or level by level.
 
-Cuts of whole levels give structured-decomposable circuits.
+Cuts of whole levels give structured-decomposable circuits. The networks themselves are in
+:mod:`skpc.learning.network`.
 """
 
 from collections.abc import Callable
@@ -19,13 +20,29 @@ from skpc.learning.held_out import quarters
 from skpc.learning.network import CutsetNetwork, Visited, cutset_circuit, frozen_network
 from skpc.queries import log_likelihood
 
-#: Entropies that differ by less for each column may be equal but for rounding: rows counted as bits
-#: have them in units of information.
+#: Entropies that differ by less than this for each column count as equal: where rows are counted as
+#: bits, entropies are rounded to whole units of information.
 _ENTROPY_TOLERANCE = 2.0 / UNITS_PER_NAT
 
 
 class _Group(NamedTuple):
-    """Nodes that are cut alike: one node, or a whole level; ``weight`` is that of their rows."""
+    """Nodes that are cut alike: one node, or a whole level.
+
+    Attributes
+    ----------
+    nodes : list
+        The rows of each node.
+    weight : list of float
+        Their weight.
+    trees : ScoredTrees
+        The trees that the nodes have if they are leaves.
+    prior : Score
+        The structure score at this depth.
+    depth : int
+        Number of cuts above.
+    above : list of int
+        Number of the node above each of them; -1 for the root.
+    """
 
     nodes: list[Any]
     weight: list[float]
@@ -36,7 +53,19 @@ class _Group(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """A cut of all nodes of a group, and the trees of the groups below."""
+    """A cut of all nodes of a group.
+
+    Attributes
+    ----------
+    column : int
+        Place of the variable among those of the nodes.
+    counts, proportions : lists of ndarray of shape (n_branches,)
+        Weight of the rows in the branches of each node, and their smoothed proportions.
+    below : list of ScoredTrees
+        The trees of each group below.
+    score : float
+        That of the cut with these trees.
+    """
 
     column: int
     counts: list[Floats]
@@ -134,14 +163,14 @@ def learn_cutset_network(
     CutsetNetwork(n_features=3, n_cuts=1, n_parameters=7)
     """
     advance = advance or (lambda weight: None)
-    # A column of one state tells nothing; one stays if all are so, for a tree has a node.
+    # Columns of one state tell nothing. If there are no others, one stays: a tree has a node.
     varied = np.flatnonzero(n_states > 1)
     if len(varied) == 0:
         varied = np.zeros(1, np.int64)
     codes = codes[:, varied]
-    known = (codes >= 0).any(axis=1)
-    codes = np.ascontiguousarray(codes[known])
-    weight = weight[known]
+    has_cell = (codes >= 0).any(axis=1)
+    codes = np.ascontiguousarray(codes[has_cell])
+    weight = weight[has_cell]
     prior: Score = Bic(options.alpha, float(weight.sum()))
     if options.criterion == "bd":
         prior = BayesDirichlet(options.ess)
@@ -159,12 +188,13 @@ def chains_are_better(
     weight: Floats,
     learn: Callable[..., CutsetNetwork],
 ) -> bool:
-    """Whether trees should have chains where information ties, rather than stars.
+    """Whether trees should have chains rather than stars where information ties.
 
-    Columns that are equal in all rows of a leaf leave the tree among them open: its score is the
-    same, but where new rows are unlike, a star pays at its centre and a chain at each change.
-    Trees of both kinds, learned from three quarters of the rows below the same cuts, predict the
-    last quarter; stars stay unless chains are better by two standard errors.
+    All trees among columns that are equal in all rows of a leaf have the same score. They differ in
+    new rows in which such columns are unequal: a star then has one improbable edge for each column
+    unlike its centre, a chain one for each change along it. Trees of both kinds, learned from three
+    quarters of the rows below the same cuts, predict the last quarter; stars stay unless chains are
+    better by two standard errors.
 
     Parameters
     ----------
@@ -175,7 +205,7 @@ def chains_are_better(
     weight : array of shape (n_rows,)
         Their weights.
     learn : callable
-        Learned the network; takes ``cuts`` and ``chains``.
+        Learned the network from codes and weights; takes ``cuts`` and ``chains``.
 
     Returns
     -------
@@ -183,7 +213,7 @@ def chains_are_better(
 
     Examples
     --------
-    Rows of ones up to a place of their own, and zeros beyond it: a chain knows the place.
+    Each row has ones up to a random place, and zeros beyond it: a chain has one change.
 
     >>> import numpy as np
     >>> from functools import partial
@@ -221,7 +251,7 @@ def chains_are_better(
         gain = chain - star
         total += float(held[is_held] @ gain)
         squares += float(held[is_held] @ gain**2)
-    # The standard error of the sum, were there no gain.
+    # The root is the standard error of the total if there were no gain.
     return total > 2.0 * squares**0.5
 
 
@@ -232,7 +262,7 @@ class _Search(NamedTuple):
     cuts: Ints | None
 
     def grow(self, root: _Group, advance: Callable[[float], object]) -> tuple[list[Visited], float]:
-        """Cut from the root on; the nodes, and the score of the network."""
+        """Cut groups from the root on; return the nodes and the score of the network."""
         pending = [root]
         visited = list[Visited]()
         score = root.trees.score
@@ -254,7 +284,8 @@ class _Search(NamedTuple):
         return visited, score
 
     def _cut(self, group: _Group, number: int) -> _Cut | None:
-        """The cut of a group whose nodes are numbered from a number on; None for leaves."""
+        """The cut of a group, whose first node has this number; None if its nodes are leaves."""
+        # Given cuts are taken as they are.
         if self.cuts is not None:
             column = np.flatnonzero(group.nodes[0].variables == self.cuts[number])
             return self._try_cut(group, int(column[0])) if len(column) else None
@@ -314,7 +345,7 @@ def _branches(group: _Group, column: int, proportions: list[Floats]) -> list[Any
 
 
 def _groups_below(group: _Group, cut: _Cut, number: int) -> list[_Group]:
-    """The groups below a cut, whose nodes are numbered from a number on."""
+    """The groups below the cut of a group, whose first node has this number."""
     branches = _branches(group, cut.column, cut.proportions)
     weight = np.concatenate(cut.counts).tolist()
     n_states = len(cut.counts[0])
@@ -334,16 +365,16 @@ def _groups_below(group: _Group, cut: _Cut, number: int) -> list[_Group]:
 def _promising_columns(
     entropy: Floats, n_candidates: int, may_cut: Callable[[int], bool]
 ) -> list[int]:
-    """The columns that leave the least entropy in the others among those to cut, best first.
+    """The columns that may be cut and leave the least entropy in the others, best first.
 
-    Those of equal entropy come in their order, so that rounding does not decide.
+    Columns of equal entropy keep their order, so that rounding does not decide.
     """
     # A cut on the only column would leave nothing below it.
     if len(entropy) < 2:
         return []
     order = np.argsort(entropy, kind="stable")
     tolerance = _ENTROPY_TOLERANCE * len(entropy)
-    is_more = np.diff(entropy[order]) > tolerance
-    # Greater steps number the classes of equal entropy; within these, columns keep their order.
-    order = order[np.lexsort((order, np.append(0, np.cumsum(is_more))))]
+    is_step = np.diff(entropy[order]) > tolerance
+    # Steps greater than rounding separate classes of equal entropy.
+    order = order[np.lexsort((order, np.append(0, np.cumsum(is_step))))]
     return list(islice(filter(may_cut, order.tolist()), n_candidates))

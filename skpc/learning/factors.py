@@ -1,4 +1,7 @@
-"""Factors that columns of numbers have in common: models of wide covariances."""
+"""Factor analysis: covariances of many columns from a few factors that they have in common.
+
+:class:`Factors` are fitted to rows with missing cells, :func:`factored` to given covariances.
+"""
 
 from typing import NamedTuple, Self
 
@@ -39,7 +42,7 @@ class Factors(NamedTuple):
 
     @classmethod
     def fit(cls, values: Floats, weight: Floats, n_factors: int = _N_FACTORS) -> Self:
-        """Factors of the correlations, each taken over the rows in which both cells are observed.
+        """Fit factors to correlations, each of the rows in which both cells are observed.
 
         Parameters
         ----------
@@ -56,9 +59,9 @@ class Factors(NamedTuple):
         # A missing cell stands at the mean, where it adds nothing to sums of products.
         units = np.where(observed, values - mean, 0.0) / scale
         # Weight of the rows that have both columns of a pair, shape (n_columns, n_columns).
-        in_both = product(weights.T, observed.astype(np.float64))
+        pair_weight = product(weights.T, observed.astype(np.float64))
         sums = product((units * weights).T, units)
-        correlation = sums / divisors(in_both)
+        correlation = sums / divisors(pair_weight)
         strength, direction = np.linalg.eigh(correlation)
         strongest = slice(max(0, len(mean) - n_factors), None)
         # Variance of a column that no factor explains, at least, as a share of that of the column.
@@ -70,7 +73,7 @@ class Factors(NamedTuple):
         return cls(mean, scale, loadings, noise)
 
     def gaussians(self) -> Gaussians:
-        """The normal distribution, in the units of the columns."""
+        """The distribution as Gaussians of one component, in the units of the columns."""
         loadings = self.scale[:, np.newaxis] * self.loadings
         noise = self.scale**2 * self.noise
         return Gaussians.from_factors(
@@ -78,7 +81,7 @@ class Factors(NamedTuple):
         )
 
     def completed(self, values: Floats) -> Floats:
-        """Units of standard deviations around the mean, missing ones by their conditional mean.
+        """Standardised cells, in which missing ones are their conditional means.
 
         Parameters
         ----------
@@ -93,9 +96,9 @@ class Factors(NamedTuple):
         # The values are in units already, so that the distribution must be, too.
         standard = self._replace(mean=np.zeros_like(self.mean), scale=np.ones_like(self.scale))
         every_row = np.ones((1, len(values)), dtype=bool)
-        return conditionals(standard.gaussians(), units, Patterns.from_scores(units), every_row)[0][
-            0
-        ]
+        patterns = Patterns.from_scores(units)
+        # The mean of the one component, shape (n_rows, n_columns).
+        return conditionals(standard.gaussians(), units, patterns, every_row)[0][0]
 
 
 def factored(
@@ -112,7 +115,7 @@ def factored(
     Parameters
     ----------
     covariance : ndarray of shape (n_components, d, d)
-        S, those of the data.
+        S, the covariances of the data.
     n_factors : int
         Columns of L, less than d.
     noise : ndarray of shape (n_components, d), default=None
@@ -132,32 +135,33 @@ def factored(
     >>> factored(one, 1)[1].round(2)
     array([[1., 2., 3.]])
     """
-    # Steps from given noise, and without it; least noise of a column, as a part of its variance.
-    steps = 2
+    # Steps from given noise, and without it.
+    further_steps = 2
     first_steps = 30
     variance = np.diagonal(covariance, axis1=1, axis2=2)
-    n_steps = first_steps if noise is None else steps
+    n_steps = first_steps if noise is None else further_steps
     starts = 0.5 * variance if noise is None else noise
-    each = [_steps(one, start, n_factors, n_steps) for one, start in zip(covariance, starts)]
-    loadings, learned = map(np.array, zip(*each))
+    pairs = [_steps(*start, n_factors, n_steps) for start in zip(covariance, starts)]
+    loadings, learned = map(np.array, zip(*pairs))
     return loadings, learned
 
 
 def _steps(matrix: Floats, noise: Floats, n_factors: int, n_steps: int) -> tuple[Floats, Floats]:
     """Loadings and noise of one covariance after some steps."""
+    # Least noise of a column, as a share of its variance.
     smallest_share = 1e-4
     d = len(matrix)
     variance = matrix.diagonal()
-    # Products that a subspace takes in a step, and in the first step; vectors it has besides
-    # factors.
-    products = 2
-    first_products = 6
-    spare = 8
+    # Products with the matrix that turn the subspace in a step, and in the first step.
+    n_products = 2
+    n_first_products = 6
+    # Vectors of the subspace besides the factors.
+    n_spare = 8
     # The seed is fixed: a covariance always has the same factors.
-    basis = np.random.RandomState(0).standard_normal((d, min(d, n_factors + spare)))
+    basis = np.random.RandomState(0).standard_normal((d, min(d, n_factors + n_spare)))
     for step in range(n_steps):
         root = np.sqrt(noise)[:, np.newaxis]
-        for _ in range(products if step else first_products):
+        for _ in range(n_products if step else n_first_products):
             basis = np.linalg.qr(matrix @ (basis / root) / root)[0]
         # Eigenvectors within the subspace come from a matrix that is as small as it is.
         inner = basis.T @ (matrix @ (basis / root) / root)

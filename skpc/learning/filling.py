@@ -1,4 +1,4 @@
-"""Which states could the missing cells of rows have? Draws from a mixture of trees.
+"""Filling missing cells by draws from a mixture of trees, before networks are learned.
 
 The trees have the edges of one Chow-Liu tree, and tables of their own. The mixture is a circuit:
 EM with missing cells fits it, and :func:`skpc.queries.sample_missing` draws.
@@ -21,10 +21,9 @@ from skpc.queries import sample_missing
 _ESS = 30.0
 #: Iterations of EM at most; it ends once one gains less than this (nats a row).
 _STOP = Stop(10, 5e-3)
-#: Trees in the mixture: this many, fewer where each would have less than a hundred missing cells,
-#: or rows' worth of observed ones.
+#: Trees in the mixture, at most.
 _TREES = 30
-#: Distinct rows from which the mixture is learned: it draws no better after more.
+#: Distinct rows from which the mixture is learned, at most: more rows do not improve the draws.
 _ROWS = 20_000
 
 
@@ -87,9 +86,10 @@ def fill_missing(
     >>> bool((filled[:, 1] == filled[:, 0]).mean() > 0.97)
     True
     """
+    # For each tree there are at least so many missing cells, and observed cells of so many rows.
     rows_of_tree = 100
-    # Entries of the tables of all trees, beyond which there are fewer trees.
-    entries = 20_000
+    # Entries of the tables of all trees, at most.
+    most_entries = 20_000
     if not np.isnan(rows).any():
         return rows
     codes = domain.codes(rows)
@@ -103,7 +103,7 @@ def fill_missing(
     n_trees = min(
         sampled_weight @ is_observed.mean(axis=1) / rows_of_tree,
         sampled_weight @ (~is_observed).sum(axis=1) / rows_of_tree,
-        entries / len(network.trees[0].tables.dense()),
+        most_entries / len(network.trees[0].tables.dense()),
         _TREES,
     )
     n_trees = max(n_components, int(n_trees), 1)
@@ -113,7 +113,7 @@ def fill_missing(
         clusters = cluster_points(points, sampled_weight, n_trees, random_state)
     tree = cutset_circuit(network, domain.axes, _ESS)
     trees = Shrunken([tree] * clusters.shape[1])
-    # Number of rows, distributed like all rows, that are added to those of each component.
+    # Rows distributed like all rows that are added to those of each tree.
     strength = 3.0
     fitted = trees.fitted(sampled_rows, sampled_weight, clusters, strength, _STOP)
     # All rows are filled, not only those that the mixture was learned from.

@@ -1,8 +1,7 @@
 """Hidden Chow-Liu trees over fine bins, and mixtures of them.
 
-Rows pass up and down a tree as matrices. Those that agree in a column and in all columns below it
-pass as one: the messages of categories cost next to nothing.
-
+They are the trees of :mod:`skpc.learning.hidden_tree` for large tables: rows that agree in a column
+and in all columns below it send one message, so that messages of categories cost next to nothing.
 Messages are float32 in learning, and float64 in answers.
 """
 
@@ -21,14 +20,24 @@ from skpc.counting.trees import children_first
 from skpc.learning.hidden_tree import HiddenTree, add_hidden_tree, normalised
 from skpc.learning.state_laws import SMALLEST, Single, StateLaw, States
 
-#: Pseudo-count of hidden states given the state above.
-_TRANSITION = 0.5
+#: Pseudo-count of the hidden states given each state of the parent.
+_TRANSITION_COUNT = 0.5
 
 
-class Statistics(NamedTuple):
-    """Expected counts of hidden states of the root, of edges, and of states and hidden states."""
+class FineCounts(NamedTuple):
+    """Expected weights of rows, as :class:`skpc.learning.hidden_tree.Counts` has them.
 
-    first: Single
+    Attributes
+    ----------
+    root : ndarray of shape (k,)
+        Weight in each hidden state of the root.
+    transition : ndarray of shape (n_columns, k, k)
+        Weight in each pair of hidden states, of a column (last axis) and its parent.
+    by_state : ndarray of shape (n_states, k)
+        Weight in each state and each hidden state of its column.
+    """
+
+    root: Single
     transition: Single
     by_state: Single
 
@@ -47,14 +56,15 @@ class Batch:
     Attributes
     ----------
     place : list of ndarray of shape (n_patterns,), int
-        For each column, the number of the state of each pattern among the states of all columns,
-        behind them where missing.
-    above : list of ndarray of int
-        For each column, the number of its pattern in each pattern of its parent; of the root, in
-        each row.
+        For each column, the state of each pattern, numbered over the states of all columns;
+        ``n_states`` where it is missing.
+    above : list of ndarray of shape (n_patterns of the parent,), int
+        For each column, the number of its pattern within each pattern of its parent; for the root,
+        within each row.
     weight : ndarray of shape (n_patterns of the root,), float32
+        Weight of the rows of each pattern.
     n_states : int
-        Of all columns.
+        Number of states of all columns together.
     """
 
     place: list[Ints]
@@ -64,7 +74,10 @@ class Batch:
 
     @cached_property
     def of_pattern(self) -> list[Any]:
-        """For each column, what adds up patterns of its parent by its own; None if each has one."""
+        """For each column, the matrix that sums patterns of its parent by its own patterns.
+
+        None where each pattern of the parent has its own.
+        """
         return [
             indicator(above, len(place)) if len(place) < len(above) else None
             for place, above in zip(self.place, self.above)
@@ -72,7 +85,7 @@ class Batch:
 
     @cached_property
     def of_state(self) -> Any:
-        """What adds up the patterns of all columns by state."""
+        """The matrix that sums the patterns of all columns by state."""
         return indicator(np.concatenate(self.place), self.n_states)
 
     @classmethod
@@ -81,9 +94,10 @@ class Batch:
         n_rows = len(codes)
         row_place = places(codes, ptr)
         place = list(row_place)
-        # Row by row, where no pattern is shared: numbers of the patterns, and a row of each.
+        # At first each row is a pattern of its own. Of each column: the pattern of each row, and
+        # a row of each pattern.
         pattern = [np.arange(n_rows)] * len(parent)
-        a_row = list(pattern)
+        example_row = list(pattern)
         order = children_first(parent)
         for v in order:
             # The digits of a key are the state, 0 where missing, and the patterns of children.
@@ -92,25 +106,25 @@ class Batch:
             for child in np.flatnonzero(parent == v).tolist():
                 key = key * len(place[child]) + pattern[child]
                 n_keys *= len(place[child])
-            # More possible keys than rows are not worth counting: each row stays its own pattern.
+            # Where more keys are possible than there are rows, each row stays its own pattern.
             if n_keys <= n_rows:
                 is_used = np.bincount(key, minlength=n_keys) > 0
                 # The keys that occur are numbered without gaps.
                 pattern[v] = (np.cumsum(is_used) - 1)[key]
-                a_row[v] = np.empty(np.count_nonzero(is_used), np.int64)
+                example_row[v] = np.empty(np.count_nonzero(is_used), np.int64)
                 # Any row of a pattern will do: the last one that is written stays.
-                a_row[v][pattern[v]] = np.arange(n_rows)
-                place[v] = row_place[v][a_row[v]]
+                example_row[v][pattern[v]] = np.arange(n_rows)
+                place[v] = row_place[v][example_row[v]]
         root = order[-1]
-        above = [pattern[v][a_row[u]] if u >= 0 else pattern[v] for v, u in enumerate(parent)]
+        above = [pattern[v][example_row[u]] if u >= 0 else pattern[v] for v, u in enumerate(parent)]
         pattern_weight = group_sums(pattern[root], weight, len(place[root]))
         return cls(place, above, pattern_weight.astype(np.float32), int(ptr[-1]))
 
 
 def indicator(group: Ints, n_groups: int) -> Any:
-    """A sparse array of shape (n_groups, n) that adds up what belongs to each group.
+    """A sparse matrix of shape (n_groups, n_items) whose product with items sums them by group.
 
-    Numbers of groups beyond the last one are left out.
+    Items with a number of ``n_groups`` or more belong to no group.
     """
     order = np.argsort(group, kind="stable")
     ptr = offsets(np.bincount(group, minlength=n_groups)[:n_groups])
@@ -124,33 +138,34 @@ def places(codes: Ints, ptr: Ints) -> Ints:
 
 
 class FineTree(NamedTuple):
-    """A hidden Chow-Liu tree whose tables of all columns stand below each other.
+    """A hidden Chow-Liu tree; the emission tables of all columns are one array.
 
     Attributes
     ----------
     parent : ndarray of shape (n_columns,), int
         The parent of each column in the tree, -1 for the root.
-    first : ndarray of shape (k,)
+    root_share : ndarray of shape (k,)
         Probabilities of the hidden states of the root.
     transition : ndarray of shape (n_columns, k, k)
-        Those of the hidden states of a column (last axis) given those of its parent.
+        Probabilities of the hidden states of a column (last axis) given those of its parent.
     emission : ndarray of shape (n_states, k)
-        Those of the states of each column given its hidden states.
+        Probabilities of the states of each column given its hidden states.
     law : StateLaw or None
         How emissions follow from counts; None where nothing is learned any more.
     """
 
     parent: Ints
-    first: Any
+    root_share: Any
     transition: Any
     emission: Any
     law: StateLaw | None = None
 
     def pass_up(self, rows: Batch) -> tuple[list[Any], list[Any], Floats]:
-        """Pass rows from the leaves to the root.
+        """Pass messages from the leaves to the root.
 
-        Returns what cell and subtrees say of each hidden variable, up to a factor of each pattern,
-        shape (n_patterns, k); what each variable says of its parent; and log-likelihoods of rows.
+        Returns for each column the likelihood of its hidden states given the cells in its subtree,
+        up to a factor for each pattern, and its message to the parent, both of shape
+        (n_patterns, k); and the log-likelihood (nats) of each row.
         """
         # Evidence is relative to the greatest of each state: products underflow less soon.
         peak = self.emission.max(axis=1, keepdims=True)
@@ -162,8 +177,8 @@ class FineTree(NamedTuple):
         log_scale = [log_peak[place] for place in rows.place]
         message_to_parent: list[Any] = [None] * len(self.parent)
         *columns, root = children_first(self.parent)
-        # Columns since messages were last divided by their greatest number: products of very many
-        # would underflow.
+        # Factors of each message since it was last divided by its greatest number: a product of
+        # very many would underflow.
         n_factors = np.ones(len(self.parent))
         most_factors = np.log(np.finfo(evidence.dtype).tiny) / (2.0 * np.log(SMALLEST))
         for v in [*columns, root]:
@@ -177,68 +192,70 @@ class FineTree(NamedTuple):
                 below[self.parent[v]] *= message_to_parent[v].take(rows.above[v], axis=0)
                 log_scale[self.parent[v]] += log_scale[v][rows.above[v]]
                 n_factors[self.parent[v]] += n_factors[v]
-        log_likelihood = log_scale[root] + np.log(below[root] @ self.first)
+        log_likelihood = log_scale[root] + np.log(below[root] @ self.root_share)
         return below, message_to_parent, log_likelihood[rows.above[root]]
 
-    def expected(self, rows: Batch, weight: Single) -> Statistics:
+    def expected(self, rows: Batch, weight: Single) -> FineCounts:
         """The E-step."""
         posterior, message_to_parent, _ = self.pass_up(rows)
         *columns, root = children_first(self.parent)
         transition = np.zeros_like(self.transition)
-        posterior[root] *= self.first
+        posterior[root] *= self.root_share
         # From here on, posteriors are sums over the rows of a pattern, weights included.
         posterior[root] *= (weight / posterior[root].sum(axis=1))[:, np.newaxis]
         for v in reversed(columns):
-            # Posterior of the hidden state of the parent, by what is not below this column alone.
+            # Posterior of the hidden state of the parent by all cells outside of the subtree of v.
             outside = posterior[self.parent[v]] / message_to_parent[v].take(rows.above[v], axis=0)
             pattern_rows = rows.of_pattern[v]
             if pattern_rows is not None:
                 outside = pattern_rows @ outside
-            # `posterior[v]` still is what comes from below; the sum over patterns is (k, k).
+            # `posterior[v]` still is the likelihood from below; the sum over patterns is (k, k).
             transition[v] = self.transition[v] * (outside.T @ posterior[v])
             posterior[v] *= outside @ self.transition[v]
         by_state = rows.of_state @ np.concatenate(posterior)
-        return Statistics(posterior[root].sum(axis=0), transition, by_state)
+        return FineCounts(posterior[root].sum(axis=0), transition, by_state)
 
-    def m_step(self, counts: Statistics) -> Self:
+    def m_step(self, counts: FineCounts) -> Self:
         """The most probable parameters, given pseudo-counts."""
         # Pseudo-counts follow the margin of the column: without rows, it ignores its parent.
-        alone = counts.transition.sum(axis=1, keepdims=True) + np.float32(1e-9)
-        first_share = counts.first + np.float32(_TRANSITION / len(counts.first))
-        transition = counts.transition + np.float32(_TRANSITION) * normalised(alone)
+        margin = counts.transition.sum(axis=1, keepdims=True) + np.float32(1e-9)
+        root_share = counts.root + np.float32(_TRANSITION_COUNT / len(counts.root))
+        transition = counts.transition + np.float32(_TRANSITION_COUNT) * normalised(margin)
         emission = counts.by_state if self.law is None else self.law.m_step(counts.by_state)
         return self._replace(
-            first=normalised(first_share), transition=normalised(transition), emission=emission
+            root_share=normalised(root_share), transition=normalised(transition), emission=emission
         )
 
     def margin(self, states: States) -> Floats:
         """Probabilities of the states of all columns."""
         *columns, root = children_first(self.parent)
-        hidden = np.zeros((len(self.parent), len(self.first)))
-        hidden[root] = self.first
+        hidden = np.zeros((len(self.parent), len(self.root_share)))
+        hidden[root] = self.root_share
         for v in reversed(columns):
             hidden[v] = hidden[self.parent[v]] @ self.transition[v]
         return np.einsum("ij,ij->i", self.emission, hidden[states.column])
 
     def settled(self) -> Self:
-        """What is kept: no law, no negligible transition, and no state of probability zero."""
-        # Less probable hidden states, given the one above, are none.
+        """The tree at the end of learning: no law, negligible transitions, or impossible states."""
+        # Hidden states less probable than this, given that of the parent, become impossible.
         negligible = 2e-6
-        first_share = self.first * (self.first >= negligible)
+        root_share = self.root_share * (self.root_share >= negligible)
         transition = self.transition * (self.transition >= negligible)
         emission = np.maximum(self.emission, np.float32(SMALLEST))
-        return self._replace(first=first_share, transition=transition, emission=emission, law=None)
+        return self._replace(
+            root_share=root_share, transition=transition, emission=emission, law=None
+        )
 
     def exact(self, states: States) -> Self:
-        """The same in float64, with probabilities that sum to one."""
+        """The tree in float64, with probabilities that sum to one."""
         transition = np.zeros(self.transition.shape)
         is_edge = self.parent >= 0
         transition[is_edge] = normalised(self.transition[is_edge].astype(np.float64))
         emission = self.emission.astype(np.float64)
         total = np.add.reduceat(emission, states.ptr[:-1])
         emission /= total[states.column]
-        first_share = normalised(self.first.astype(np.float64))
-        return self._replace(first=first_share, transition=transition, emission=emission)
+        root_share = normalised(self.root_share.astype(np.float64))
+        return self._replace(root_share=root_share, transition=transition, emission=emission)
 
 
 class FineForest(NamedTuple):
@@ -247,6 +264,7 @@ class FineForest(NamedTuple):
     Attributes
     ----------
     states : States
+        The states of all columns.
     weight : ndarray of shape (n_trees,)
         Positive, with sum one.
     trees : list of FineTree
@@ -260,15 +278,15 @@ class FineForest(NamedTuple):
     ptr: Ints
 
     def exact(self) -> Self:
-        """The same in float64."""
+        """The forest in float64."""
         return self._replace(trees=[tree.exact(self.states) for tree in self.trees])
 
     def log_likelihood(self, codes: Ints) -> Floats:
         """Log-likelihood (nats) of rows of states, missing cells summed out; shape (n_rows,)."""
-        # Numbers of the messages of rows that are held at a time: more of them leave the cache.
-        numbers = 2**21
+        # Numbers in the messages of a part of the rows: more of them would leave the cache.
+        part_numbers = 2**21
         n_hidden = max(tree.emission.shape[1] for tree in self.trees)
-        size = max(1, numbers // (codes.shape[1] * n_hidden))
+        size = max(1, part_numbers // (codes.shape[1] * n_hidden))
         tasks = [(self, codes[part]) for part in slices(len(codes), size)]
         work = float(len(codes)) * sum(tree.transition.size for tree in self.trees)
         # A table without rows has no parts, and the empty one stands for them.
@@ -288,14 +306,15 @@ class FineForest(NamedTuple):
         for tree in self.trees:
             # A hidden tree has for each column a table of shape (k, n_states).
             tables = [table.T for table in np.split(tree.emission, self.states.ptr[1:-1])]
-            plain = HiddenTree(tree.parent, tree.first, tree.transition, tables)
-            roots.append(add_hidden_tree(builder, plain, builder.discrete))
+            hidden_tree = HiddenTree(tree.parent, tree.root_share, tree.transition, tables)
+            roots.append(add_hidden_tree(builder, hidden_tree, builder.discrete))
         if len(roots) > 1:
             builder.sum(roots, np.log(self.weight))
         return builder.build()
 
 
 def _log_likelihood(forest: FineForest, codes: Ints) -> Floats:
+    """The log-likelihood of a part of the rows."""
     weight = np.ones(len(codes))
     parts = [
         tree.pass_up(Batch.from_codes(codes, weight, forest.states.ptr, tree.parent))[2]
@@ -308,7 +327,7 @@ def _draw(tree: FineTree, n_rows: int, ptr: Ints, random_state: np.random.Random
     """Draw rows of a tree."""
     *columns, root = children_first(tree.parent)
     hidden = np.zeros((len(tree.parent), n_rows), dtype=np.int64)
-    hidden[root] = _drawn(tree.first[np.newaxis], hidden[root], random_state)
+    hidden[root] = _drawn(tree.root_share[np.newaxis], hidden[root], random_state)
     for v in reversed(columns):
         hidden[v] = _drawn(tree.transition[v], hidden[tree.parent[v]], random_state)
     tables = np.split(tree.emission, ptr[1:-1])

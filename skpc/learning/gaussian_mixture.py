@@ -1,18 +1,21 @@
 r"""Mixtures of Gaussians of scores and tables of states, by expectation maximisation.
 
-A component has one or more Gaussians of the same mean, whose covariances are multiples of one, and
-independent tables of the states of categories and atoms; missing cells are integrated out. A
+A component has one or more Gaussians with one mean, whose covariances are multiples of each other,
+and independent tables of the states of categories and atoms; missing cells are integrated out. A
 background of known density may take rows that no component describes. Covariances are shrunk
-twice. With :math:`d` numbers, and components of weights :math:`N_k` (:math:`N` together) whose rows
-have the scatter :math:`S_k` about their mean,
+twice: all of them to a prior, and each to what they have in common. With :math:`d` numbers, and
+components of weights :math:`N_k` (:math:`N` together) whose rows have the scatter :math:`S_k` about
+their mean,
 
 .. math::
 
     W = \frac{\sum_k S_k + \nu d T}{N + \nu d}, \qquad
     \Sigma_k = \frac{S_k + \nu' d W'}{N_k + \nu' d} ,
 
-where T is the covariance of a prior, and W' is W with a part of it drawn to its diagonal. A single
-component counts the rows of the prior among its own.
+where T is the covariance of the prior, :math:`\nu` is its strength and :math:`\nu'` that of the
+common covariance W, and W' is W with a part of it drawn to its diagonal. A single component counts
+the rows of the prior among its own.
+
 The plain twin is ``tests/naive/table_mixture.py``.
 """
 
@@ -33,16 +36,10 @@ from skpc.variables.patterns import Patterns
 
 #: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
 TAILS = (0.6, 1.0, 1.7, 3.0)
-#: Missingness patterns are many from this share of the rows on.
-_PATTERNS = 0.2
-#: Numbers from which on EM of one component starts from factors where patterns are so many, and the
-#: standard deviations from the centre of a column that these see. EM of any number of components
-#: then ends when an iteration gains less for each number: later ones raise the likelihood of these
-#: rows, but lower that of other rows.
-_MANY = 50
-_CLIP = 4.0
-#: Weight of a Gaussian that has lost all rows.
-_NOTHING = 1e-100
+#: Numbers of a row from which on conditional means of many missingness patterns are costly.
+_MANY_NUMBERS = 50
+#: Weight of a Gaussian that has lost all rows: no division by zero.
+_LEAST_WEIGHT = 1e-100
 
 
 class MixtureParams(NamedTuple):
@@ -53,8 +50,8 @@ class MixtureParams(NamedTuple):
     n_components : int
         Number of components.
     strength : float
-        Rows for each number that are added to those of each component; their covariance is the
-        pooled one within components.
+        Rows for each number that are added to those of each component; they have the covariance
+        that is pooled over the components.
     to_diagonal : float
         Part of the pooled covariance that is replaced by its diagonal.
     widths : tuple of float
@@ -62,11 +59,11 @@ class MixtureParams(NamedTuple):
     n_factors : int
         Factors that covariances are made from, plus independent noise; 0 for full covariances.
     prior_strength : float
-        Rows for each number that are added to all rows; their covariance is that of the prior.
+        Rows for each number that are added to all rows; they have the covariance of the prior.
     factorised : bool
         Whether the numbers of a component are independent.
     crossed : tuple of int
-        Tables of which each component has one combination of states.
+        Tables whose combinations of states divide the rows: each component has one of these.
     """
 
     n_components: int
@@ -93,8 +90,8 @@ class MixturePrior(NamedTuple):
     covariance : ndarray of shape (d, d)
         Where EM starts, and what ``prior_strength`` draws covariances to.
     added_variances : callable
-        From means of components, shape (n_components, d), what is added to the variances of their
-        narrowest Gaussians.
+        Takes means of components and returns what is added to the variances of their narrowest
+        Gaussians, both of shape (n_components, d).
     smallest_sd : ndarray of shape (d,)
         Smallest standard deviations of a component.
     background_weight : float
@@ -118,14 +115,14 @@ class MixtureRows(NamedTuple):
     scores : ndarray of shape (n_rows, d)
         Scores of numbers; NaN where a cell is missing, or an atom.
     patterns : Patterns
-        Those of the scores.
+        The missingness patterns of the scores.
     states : ndarray or sparse matrix of shape (n_rows, n_states)
         Indicators of the states of all tables.
     background : ndarray of shape (n_rows,)
         Log density (nats) of the rows under the background.
     log_base : ndarray of shape (n_rows,)
-        What log densities (nats) of the rows gain by the slopes of the scores, and by atoms of
-        lattices.
+        The logarithm (nats) that turns densities of scores into densities of the numbers: the
+        slopes of the scores, and the steps of lattices at atoms.
     """
 
     scores: Floats
@@ -136,18 +133,19 @@ class MixtureRows(NamedTuple):
 
     @property
     def are_costly(self) -> bool:
-        """Whether filling in missing cells is what takes the time."""
-        is_costly = self.scores.shape[1] >= _MANY and self.have_many_patterns
+        """Whether the conditional means of missing cells take nearly all of the time of EM."""
+        is_costly = self.scores.shape[1] >= _MANY_NUMBERS and self.have_many_patterns
         return is_costly and not np.isnan(self.scores).all(axis=0).any()
 
     @property
     def have_many_patterns(self) -> bool:
         """Whether few rows share a missingness pattern."""
-        return len(self.patterns.observed) > _PATTERNS * len(self.scores)
+        many_patterns = 0.2
+        return len(self.patterns.observed) > many_patterns * len(self.scores)
 
     def only(self, rows: Bools) -> Self:
-        """Some of the rows."""
-        # Unlike marks in brackets, this leaves Python's lock to other threads.
+        """The marked rows."""
+        # `take` releases Python's lock for other threads; boolean indexing does not.
         place = np.flatnonzero(rows)
         scores = self.scores.take(place, axis=0)
         taken_parts = (part[place] for part in self[2:])
@@ -155,7 +153,10 @@ class MixtureRows(NamedTuple):
 
 
 class GaussianMixture(NamedTuple):
-    """A mixture of products of Gaussians of all scores, and a table for each column of states.
+    """A mixture whose components have Gaussians of all scores and a table of each column of states.
+
+    The Gaussians of all components stand in one list: those of a component, which differ by their
+    widths, next to each other.
 
     Attributes
     ----------
@@ -164,15 +165,15 @@ class GaussianMixture(NamedTuple):
     log_table : ndarray of shape (n_components, n_states)
         Log probabilities of the states of all columns, side by side.
     gaussians : Gaussians
-        Gaussians of the scores, one for each component.
-    component : ndarray of shape (n_widths,), int
-        The component that has a Gaussian of each width, increasing.
-    width : ndarray of shape (n_widths,)
-        The covariance is that of the component times its square.
-    proportion : ndarray of shape (n_widths,)
-        Its weight in the component.
+        The Gaussian of width one of each component.
+    component : ndarray of shape (n_gaussians,), int
+        The component that each Gaussian belongs to, increasing.
+    width : ndarray of shape (n_gaussians,)
+        The covariance of a Gaussian is that of its component times the square of its width.
+    proportion : ndarray of shape (n_gaussians,)
+        The weight of each Gaussian in its component.
     noise : ndarray of shape (n_components, d), default=None
-        What factors leave of the variances, where covariances are made from factors.
+        The variances that factors do not explain, where covariances are made from factors.
     """
 
     weights: Floats
@@ -184,7 +185,7 @@ class GaussianMixture(NamedTuple):
     noise: Floats | None = None
 
     def joint(self, rows: MixtureRows) -> Floats:
-        """Log weight plus log density (nats) of each Gaussian, shape (n_widths, n_rows)."""
+        """Log weight plus log density (nats) of each Gaussian, of shape (n_gaussians, n_rows)."""
         square, log_base = squared_distances(self.gaussians, rows.scores, rows.patterns)
         n_observed = rows.patterns.n_observed
         log_base += n_observed * math.log(2.0 * math.pi)
@@ -204,25 +205,25 @@ class GaussianMixture(NamedTuple):
 
     @classmethod
     def stacked(cls, models: list[Self], weights: Floats) -> Self:
-        """The mixture of some mixtures."""
-        first_components = np.cumsum([0, *(len(model.weights) for model in models[:-1])])
+        """A mixture of mixtures."""
+        component_starts = np.cumsum([0, *(len(model.weights) for model in models[:-1])])
         parts = zip(*(model.gaussians for model in models))
         return cls(
             np.concatenate([weight * model.weights for weight, model in zip(weights, models)]),
             np.concatenate([model.log_table for model in models]),
             Gaussians(*(np.concatenate(part) for part in parts)),
             np.concatenate(
-                [begin + model.component for begin, model in zip(first_components, models)]
+                [begin + model.component for begin, model in zip(component_starts, models)]
             ),
             np.concatenate([model.width for model in models]),
             np.concatenate([model.proportion for model in models]),
         )
 
-    def by_component(self, by_width: Floats) -> Floats:
-        """Sums over the widths of each component, shape (n_components, n_rows)."""
+    def by_component(self, by_gaussian: Floats) -> Floats:
+        """Sums over the Gaussians of each component, of shape (n_components, n_rows)."""
         # The Gaussians of a component stand next to each other: their sums are of segments.
-        first_widths = np.searchsorted(self.component, np.arange(len(self.weights)))
-        return np.add.reduceat(by_width, first_widths, axis=0)
+        segment_starts = np.searchsorted(self.component, np.arange(len(self.weights)))
+        return np.add.reduceat(by_gaussian, segment_starts, axis=0)
 
     def n_parameters(self, state_ptr: Ints, n_factors: int) -> int:
         """Number of free parameters; covariances are made from factors, or full with 0."""
@@ -236,7 +237,7 @@ class GaussianMixture(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sums(Statistics):
-    """Sums over rows that determine the next model.
+    """Sums over rows, the statistics of the E-step.
 
     Attributes
     ----------
@@ -245,11 +246,11 @@ class Sums(Statistics):
     weight, total, square : ndarrays
         What :func:`skpc.variables.gaussians.statistics` returns for each component.
     by_width : ndarray of shape (n_components, n_widths)
-        Weight of the rows in each Gaussian.
+        Weight of the rows in each Gaussian of each component.
     counts : ndarray of shape (n_components, n_states)
-        That of the rows in each state.
+        Weight of the rows in each state.
     squares : ndarray of shape (n_components,)
-        Weight of the rows times squared probabilities of the components.
+        Weight of the rows times their squared responsibilities.
     log_likelihood : float
         Sum of the log densities (nats) of the rows.
     """
@@ -270,8 +271,8 @@ class Sums(Statistics):
     def from_rows(
         cls, model: GaussianMixture, rows: MixtureRows, weight: Floats, log_likelihood: float = 0.0
     ) -> Self:
-        """The sums, from the weight of each row in each Gaussian."""
-        # Shape (n_components, n_widths of each, n_rows), from all widths end to end.
+        """The sums, from the weight of each row in each Gaussian, shape (n_gaussians, n_rows)."""
+        # From one list of Gaussians to (n_components, n_widths, n_rows).
         weight = weight.reshape(len(model.weights), -1, weight.shape[1])
         component_weight = weight.sum(axis=1)
         by_width = weight.sum(axis=2)
@@ -301,8 +302,8 @@ class Sums(Statistics):
 
     @property
     def moments(self) -> tuple[Floats, Floats]:
-        """Means of components, and scatters about them."""
-        weight = np.maximum(self.weight, _NOTHING)[:, np.newaxis]
+        """Means of components (n_components, d), and scatters about them (n_components, d, d)."""
+        weight = np.maximum(self.weight, _LEAST_WEIGHT)[:, np.newaxis]
         # Sums are about a centre near the mean, which keeps their digits, and move to it here.
         shift = self.total / weight
         around = weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
@@ -323,9 +324,12 @@ class ParametrisedMixture(NamedTuple):
         """Components that all equal the prior; they fill in missing cells at the start."""
         n_components = params.n_components
         d = len(prior.mean)
-        # Several components would lose to the factors what keeps them apart.
+        # From factors EM needs fewer iterations. Several components would lose to the factors what
+        # keeps them apart.
         if n_components == 1 and rows.are_costly and len(weight) > d:
-            far = _CLIP * np.sqrt(prior.covariance.diagonal())
+            # Values farther from the centre, in standard deviations, are drawn in for the factors.
+            clip_sds = 4.0
+            far = clip_sds * np.sqrt(prior.covariance.diagonal())
             scores = np.clip(rows.scores, prior.mean - far, prior.mean + far)
             gaussians = Factors.fit(scores, weight, N_START).gaussians()
         else:
@@ -344,13 +348,13 @@ class ParametrisedMixture(NamedTuple):
         return cls(mixture, prior, params)
 
     def responsibilities(self, rows: MixtureRows) -> Floats:
-        """How rows belong to the components, shape (n_components, n_rows)."""
+        """Posterior probabilities of the components, shape (n_components, n_rows)."""
         share = self.mixture.joint(rows)
         to_responsibilities(share, rows, self.prior.background_weight)
         return self.mixture.by_component(share)
 
-    def shared(self, rows: MixtureRows, weight: Floats, responsibility: Floats) -> Sums:
-        """The sums over rows that belong to the components as is given."""
+    def expected_given(self, rows: MixtureRows, weight: Floats, responsibility: Floats) -> Sums:
+        """The sums over rows with given responsibilities, shape (n_components, n_rows)."""
         proportion = self.mixture.proportion.reshape(len(responsibility), -1, 1)
         share = responsibility[:, np.newaxis] * proportion * weight
         return Sums.from_rows(self.mixture, rows, share.reshape(-1, len(weight)))
@@ -368,14 +372,13 @@ class ParametrisedMixture(NamedTuple):
         prior = self.prior
         params = self.params
         mean, scatter = sums.moments
-        by_width = np.maximum(sums.by_width, _NOTHING)
+        by_width = np.maximum(sums.by_width, _LEAST_WEIGHT)
         count = by_width.sum(axis=1)
         covariance = _covariances(scatter, count, prior, params)
         if params.factorised:
             covariance *= np.eye(mean.shape[1])
         diagonal = np.arange(mean.shape[1])
-        # Where a component has several widths, its narrowest Gaussian sees a lattice as coarse,
-        # too.
+        # The narrowest Gaussian of a component must not be narrower than the steps of a lattice.
         added = prior.added_variances(mean) / min(params.widths) ** 2
         variance = covariance[:, diagonal, diagonal] + added
         covariance[:, diagonal, diagonal] = np.maximum(variance, prior.smallest_sd**2)
@@ -386,9 +389,10 @@ class ParametrisedMixture(NamedTuple):
         else:
             gaussians = Gaussians.from_covariance(mean, covariance)
         common_share = by_width.sum(axis=0) / count.sum()
-        # Rows that smooth the proportions of the widths of a component.
-        like_others = 2.0
-        proportion = (by_width + like_others * common_share) / (count + like_others)[:, np.newaxis]
+        # Rows of a component whose widths are distributed like those of all components.
+        rows_like_all = 2.0
+        proportion = by_width + rows_like_all * common_share
+        proportion /= (count + rows_like_all)[:, np.newaxis]
         mixture = self.mixture._replace(
             weights=count / count.sum(),
             log_table=log_tables(sums.counts + self._added_counts(sums, count), prior.state_ptr),
@@ -399,7 +403,10 @@ class ParametrisedMixture(NamedTuple):
         return self._replace(mixture=mixture)
 
     def _added_counts(self, sums: Sums, weight: Floats) -> Floats:
-        """Pseudo-counts of the states of all components, whose rows have some weight."""
+        """Pseudo-counts of the states, shape (n_components, n_states).
+
+        ``weight`` is that of the rows of each component.
+        """
         prior = self.prior
         counts = sums.counts
         n_tables = len(prior.state_ptr) - 1
@@ -418,14 +425,15 @@ class ParametrisedMixture(NamedTuple):
         like_column = rows_like_columns(*cells, unit).reshape(n_components, -1)
         added_counts = like_column + prior.state_counts
         is_crossed = np.repeat(np.isin(np.arange(n_tables), self.params.crossed), sizes)
-        # Rows of a state that a component of other states does not have, at most, and what it gets.
-        no_row = 1e-6
+        # Of a crossed table a component has one state: the others, of less weight than this, stay
+        # next to impossible.
+        least_count = 1e-6
         impossible = 1e-12
-        return np.where(is_crossed & (counts < no_row), impossible, added_counts)
+        return np.where(is_crossed & (counts < least_count), impossible, added_counts)
 
 
 def crossed(state_ptr: Ints, n_combinations: float) -> Ints:
-    """The tables of fewest states, as many as have so many combinations together at most."""
+    """The tables with the fewest states whose states have at most ``n_combinations`` together."""
     sizes = np.diff(state_ptr)
     order = np.argsort(sizes, kind="stable")
     return order[np.cumprod(sizes[order], dtype=np.float64) <= n_combinations]
@@ -447,9 +455,8 @@ def fit_gaussian_mixture(
     weight : ndarray of shape (n_rows,)
         Positive.
     starts : sequence of GaussianMixture or ndarray of shape (n_components, n_rows)
-        Where to begin: a model of the same parameters, or the responsibility of each component for
-        each row, which may be fewer components than those of ``params``. The likeliest result of
-        several starts is kept.
+        Where to begin: a model of the same parameters, or responsibilities, of as many components
+        as ``params`` has or fewer. The likeliest result of several starts is kept.
     prior : MixturePrior
         What is known before the rows.
     params : MixtureParams
@@ -462,7 +469,9 @@ def fit_gaussian_mixture(
     Fit
         Of a :class:`ParametrisedMixture`.
     """
-    tol_number = 8e-3
+    # Later iterations would raise the likelihood of these rows, but lower that of other rows: EM of
+    # costly rows ends when an iteration gains less than this for each number.
+    tol_of_number = 8e-3
     models = []
     for start in starts:
         if isinstance(start, GaussianMixture):
@@ -471,19 +480,19 @@ def fit_gaussian_mixture(
         # Few distinct rows have fewer clusters than components that were asked for.
         start_params = params._replace(n_components=len(start))
         blank = ParametrisedMixture.from_prior(rows, weight, prior, start_params)
-        sums = blank.shared(rows, weight, start)
+        sums = blank.expected_given(rows, weight, start)
         models.append(blank.m_step(sums))
         is_simple = len(blank.mixture.width) == 1 and not prior.background_weight
         if is_simple and rows.patterns.are_complete:
             # All rows belong to the one Gaussian, whatever it is.
             return Fit(models[0], np.nan, sums)
     if rows.are_costly:
-        stop = stop._replace(tol=max(stop.tol, tol_number * rows.scores.shape[1]))
+        stop = stop._replace(tol=max(stop.tol, tol_of_number * rows.scores.shape[1]))
     return learn(models, Rows(rows, weight), stop, n_products=np.inf)
 
 
 def pooled(scatter: Floats, count: float, prior: MixturePrior, params: MixtureParams) -> Floats:
-    """Covariance within all components from their scatters, drawn to the prior."""
+    """The covariance that all components have in common, from their scatters and the prior."""
     added = params.prior_strength * len(prior.mean)
     return (scatter.sum(axis=0) + added * prior.covariance) / (count + added)
 
@@ -491,7 +500,7 @@ def pooled(scatter: Floats, count: float, prior: MixturePrior, params: MixturePa
 def _covariances(
     scatter: Floats, count: Floats, prior: MixturePrior, params: MixtureParams
 ) -> Floats:
-    """Covariances drawn to the pooled one, from the scatters of components."""
+    """Covariances of components, drawn to the pooled one, from their scatters and weights."""
     d = len(prior.mean)
     within = pooled(scatter, float(count.sum()), prior, params)
     target = (1.0 - params.to_diagonal) * within
@@ -507,8 +516,11 @@ def _covariances(
 
 
 def to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: float) -> Floats:
-    """Log densities of rows; the joint log densities become responsibilities, in place."""
-    # A row is left out of a Gaussian to which it belongs with less than this probability.
+    """Log densities (nats) of rows; their joint log densities become responsibilities in place.
+
+    ``joint`` is what :meth:`GaussianMixture.joint` returns, shape (n_gaussians, n_rows).
+    """
+    # Smaller responsibilities become zero: the row is left out of the sums of the Gaussian.
     negligible = 1e-7
     log_background = np.full(joint.shape[1], -np.inf)
     if background_weight > 0.0:

@@ -33,7 +33,7 @@ def deal(
     Yields
     ------
     Split
-        Weights that leave something to learn from, and hold something out.
+        Weights of the rows to learn from, and to hold out; neither are all zero.
 
     Examples
     --------
@@ -69,12 +69,12 @@ def deal(
 
 
 def _units_of_fold(total: Floats, fold: int, n_folds: float) -> Floats:
-    """How many of the first units a fold has; of a unit that is not whole it has a part."""
+    """How many of the first ``total`` units a fold has, with its part of a unit that is cut."""
     whole = np.floor(total)
     # Units are dealt to the folds in turn: the first one to fold 0.
     n_units = np.floor((whole + n_folds - 1 - fold) / n_folds)
-    with_next = np.floor((whole + 1.0 + n_folds - 1 - fold) / n_folds)
-    return n_units + (total - whole) * (with_next - n_units)
+    n_units_with_next = np.floor((whole + 1.0 + n_folds - 1 - fold) / n_folds)
+    return n_units + (total - whole) * (n_units_with_next - n_units)
 
 
 def quarters(weight: Floats) -> Iterator[Split]:
@@ -95,7 +95,7 @@ def quarters(weight: Floats) -> Iterator[Split]:
 def hold_out(
     rows: Any, weight: Floats, fraction: float, random_state: np.random.RandomState
 ) -> tuple[Any, ...]:
-    """Rows and weights for learning, and those held out: None where that would be all or nothing.
+    """Rows and weights to learn from, then those held out, or twice None if there would be none.
 
     See :func:`deal`.
     """

@@ -1,10 +1,10 @@
 """A bag of mixtures of hidden Chow-Liu trees over fine bins.
 
-Clusters divide the rows. In each of them a Chow-Liu tree of the columns has a hidden variable above
-each column, as in :mod:`skpc.learning.hidden_tree`. Hidden states begin as clusters of k-means, one
-clustering for each column, and EM goes on in steps on batches. A bag of such mixtures, that differ
-by their seeds, is one density with equal weights. The trees are in
-:mod:`skpc.learning.fine_trees`.
+A mixture divides the rows into clusters and learns a tree of each: a Chow-Liu tree of the columns
+with a hidden variable above each column, as in :mod:`skpc.learning.hidden_tree`. The hidden states
+of a column begin as clusters of k-means, and stepwise EM on batches goes on from there. A bag of
+mixtures that differ by their seeds is one density with equal weights. This module learns; the trees
+themselves are in :mod:`skpc.learning.fine_trees`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,22 +20,15 @@ from skpc._threads import in_threads
 from skpc.counting.clustering import Centroids, Numbers
 from skpc.learning.fine_trees import (
     Batch,
+    FineCounts,
     FineForest,
     FineTree,
-    Statistics,
     indicator,
     places,
 )
 from skpc.learning.hidden_tree import normalised
 from skpc.learning.hidden_tree_search import chow_liu_parents, spread_rows
 from skpc.learning.state_laws import Single, StateLaw, States
-
-#: Weights of a column itself, of its neighbours in the tree, and of the others in k-means, and its
-#: iterations; the share of the margins in the tables that EM starts from.
-_OWN = 2.0
-_MARGIN = 0.1
-#: Batches of an epoch, rows of each at least, and the last step towards the counts of a batch.
-_BATCHES = 8
 
 
 class TreeSettings(NamedTuple):
@@ -56,7 +49,7 @@ def learn_forest(
     states : States
         The states of all columns.
     codes : ndarray of shape (n_rows, n_columns), int
-        Those of each cell, -1 where missing.
+        The state of each cell, -1 where missing.
     weight : ndarray of shape (n_rows,)
         Positive.
     settings : TreeSettings
@@ -75,16 +68,16 @@ def learn_forest(
 
 
 class TaughtForest(NamedTuple):
-    """A forest whose parameters are learned from very many rows.
+    """A forest whose parameters are learned again, from all of very many rows.
 
-    Each row teaches some of the members. In each of these it belongs to the cluster that is most
-    probable by the margins of the columns.
+    Each row teaches some members of the bag. In each of these it belongs to the cluster that is the
+    most probable one by the margins of the columns.
 
     Attributes
     ----------
     forest : FineForest
     domain : Domain
-        Tells the states of encoded rows.
+        Reads the states of encoded rows.
     n_taught : int
         Number of members that a row teaches.
     log_margin : list of ndarray of shape (n_states + 1, n_clusters)
@@ -99,9 +92,9 @@ class TaughtForest(NamedTuple):
 
     @classmethod
     def from_forest(cls, forest: FineForest, domain: Any, n_rows: float) -> Self:
-        """A forest that is learned again from so many rows."""
+        """Prepare a forest to be learned again from ``n_rows`` rows."""
         n_members = len(forest.ptr) - 1
-        # Rows that teach a member of a forest, at least, where there are as many.
+        # Rows that teach each member at least, if the table has as many.
         rows_of_member = 125_000.0
         n_taught = int(np.clip(np.ceil(n_members * rows_of_member / n_rows), 1, n_members))
         margin = np.column_stack([tree.margin(forest.states) for tree in forest.trees])
@@ -113,21 +106,21 @@ class TaughtForest(NamedTuple):
         """The E-step for encoded rows."""
         states, shares, trees, ptr = self.forest
         codes = self.domain.codes(rows).astype(np.int64)
-        number = np.arange(len(rows))
+        row_number = np.arange(len(rows))
         counts = []
         for member, log_margin in enumerate(self.log_margin):
             # Rows go round the members, each of which is taught by the same share of them.
-            is_taught = (number - member) % len(self.log_margin) < self.n_taught
+            is_taught = (row_number - member) % len(self.log_margin) < self.n_taught
             chosen = codes[is_taught]
             log_share = np.log(shares[ptr[member] : ptr[member + 1]])
-            # Shape (n_rows, n_clusters): log probabilities of cells by the margins, which add up.
-            cluster = sum(
+            # Log probabilities of the cells by the margins add up, shape (n_rows, n_clusters).
+            log_joint = sum(
                 (log_margin.take(place, axis=0) for place in places(chosen, states.ptr)), log_share
             )
-            label = cluster.argmax(axis=1)
-            for number_of_tree, tree in enumerate(trees[ptr[member] : ptr[member + 1]]):
-                is_tree = label == number_of_tree
-                batch = chosen[is_tree], weight[is_taught][is_tree], states.ptr, tree.parent
+            label = log_joint.argmax(axis=1)
+            for cluster, tree in enumerate(trees[ptr[member] : ptr[member + 1]]):
+                is_member = label == cluster
+                batch = chosen[is_member], weight[is_taught][is_member], states.ptr, tree.parent
                 patterns = Batch.from_codes(*batch)
                 counts.append(tree.expected(patterns, patterns.weight))
         return tuple(counts)
@@ -141,7 +134,7 @@ class TaughtForest(NamedTuple):
             learned = tree._replace(law=StateLaw.fit(states, margin)).m_step(tree_counts)
             trees.append(learned.settled())
         # A cluster without rows keeps some weight.
-        weight = np.array([tree_counts.first.sum() + 1.0 for tree_counts in counts])
+        weight = np.array([tree_counts.root.sum() + 1.0 for tree_counts in counts])
         forest = self.forest._replace(weight=weight / weight.sum(), trees=trees)
         return self._replace(forest=forest)
 
@@ -167,8 +160,9 @@ def _clusters(
     n_clusters: int,
     random_state: np.random.RandomState,
 ) -> Ints:
-    """Labels of rows by a mixture of products, which starts from k-means."""
-    mixture_rounds = 10
+    """The cluster of each row by a mixture of products of tables, which starts from k-means."""
+    # M-steps of the mixture.
+    n_steps = 10
     points = np.hstack(_points(states, codes, states.share))
     label = _labels(points, weight, n_clusters, random_state)
     if n_clusters == 1:
@@ -179,12 +173,20 @@ def _clusters(
     unit = np.eye(n_clusters, dtype=np.float32)
     # These tables only hold a place: the M-step replaces them.
     start = Products(law, unit, unit).m_step(cells.counted(unit[label], weight))
-    mixture = learn([start], Rows(cells, weight), Stop(mixture_rounds - 1)).model
+    mixture = learn([start], Rows(cells, weight), Stop(n_steps - 1)).model
     return mixture.posterior(cells).argmax(axis=1)
 
 
 class Cells(NamedTuple):
-    """Rows as numbers of states, (n_columns, n_rows), and what adds these up by state."""
+    """Rows as mixtures of products read them.
+
+    Attributes
+    ----------
+    place : ndarray of shape (n_columns, n_rows), int
+        What :func:`skpc.learning.fine_trees.places` returns.
+    by_state : sparse array of shape (n_states, n_columns * n_rows)
+        Sums cells by state.
+    """
 
     place: Ints
     by_state: Any
@@ -197,7 +199,17 @@ class Cells(NamedTuple):
 
 
 class Products(NamedTuple):
-    """A mixture of products over states; see :class:`skpc._fitting.Parametrised`."""
+    """A mixture of products of tables; see :class:`skpc._fitting.Parametrised`.
+
+    Attributes
+    ----------
+    law : StateLaw
+        How tables follow from counts.
+    log_share : ndarray of shape (n_clusters,)
+        Log weights of the clusters, up to a constant.
+    log_table : ndarray of shape (n_states + 1, n_clusters)
+        Log probabilities of the states; the last row is zero, for missing cells.
+    """
 
     law: StateLaw
     log_share: Single
@@ -246,11 +258,12 @@ def _labels(
     points: Single, weight: Floats, n_clusters: int, random_state: np.random.RandomState
 ) -> Ints:
     """Labels of rows after some iterations of k-means from rows drawn at random."""
-    rounds = 8
+    # Iterations of k-means: labels only start EM.
+    n_rounds = 8
     numbers = Numbers(points, None)
     n_clusters = min(n_clusters, len(points))
     start = Centroids.drawn(numbers, weight, n_clusters, random_state)
-    n_iter = rounds - 1 if n_clusters > 1 else 0
+    n_iter = n_rounds - 1 if n_clusters > 1 else 0
     return learn([start], Rows(numbers, weight), Stop(n_iter)).model.nearest(numbers)
 
 
@@ -262,11 +275,14 @@ def _learn_tree(
     random_state: np.random.RandomState,
 ) -> FineTree:
     """The tree of a cluster of rows."""
+    # Batches of an epoch at most, and rows of a batch at least.
+    most_batches = 8
     batch_rows = 32
+    # The last step of stepwise EM towards the counts of a batch.
     last_step = 0.15
     share = states.shares_of(codes, weight)
     tree = _start(states, codes, weight, share, settings.n_hidden, random_state)
-    n_batches = max(1, min(_BATCHES, len(codes) // batch_rows))
+    n_batches = max(1, min(most_batches, len(codes) // batch_rows))
     order, pieces = spread_rows(weight, n_batches, random_state)
     batches = [
         Batch.from_codes(codes[order[part]], pieces[part], states.ptr, tree.parent)
@@ -295,8 +311,13 @@ def _start(
     """A tree whose hidden states are clusters, found for each column by itself."""
     # Rows of a cluster for each hidden state, at least.
     rows_of_state = 6.0
-    neighbour = 1.0
-    other = 0.3
+    # Factors of the coordinates in k-means: of the column itself, of its neighbours in the tree,
+    # and of other columns.
+    own_factor = 2.0
+    neighbour_factor = 1.0
+    far_factor = 0.3
+    # The part of the margins in the tables that EM starts from.
+    margin_part = 0.1
     parent = _chow_liu_tree(states, codes, weight, share)
     columns = _points(states, codes, share)
     points = np.hstack(columns)
@@ -306,8 +327,8 @@ def _start(
     for v in range(len(parent)):
         # What a column and its neighbours have in common matters most.
         is_neighbour = (parent == v) | (np.arange(len(parent)) == parent[v])
-        factor = np.where(is_neighbour, neighbour, other)
-        factor[v] = _OWN
+        factor = np.where(is_neighbour, neighbour_factor, far_factor)
+        factor[v] = own_factor
         scaled = points * factor.astype(np.float32)[column_of]
         labels.append(_labels(scaled, weight, n_hidden, random_state))
     # EM begins as if these labels were known.
@@ -317,36 +338,36 @@ def _start(
     transition = np.zeros((len(parent), n_hidden, n_hidden), np.float32)
     for v in np.flatnonzero(parent >= 0).tolist():
         transition[v] = hidden[parent[v]].T @ posterior[v]
-    first_share = posterior[int(np.argmin(parent))].sum(axis=0)
+    root_counts = posterior[int(np.argmin(parent))].sum(axis=0)
     state_indicator = indicator(places(codes, states.ptr).ravel(), int(states.ptr[-1]))
     by_state = state_indicator @ posterior.reshape(-1, n_hidden)
     law = StateLaw.fit(states, share)
-    tree = FineTree(parent, first_share, transition, by_state, law)
-    tree = tree.m_step(Statistics(first_share, transition, by_state))
+    tree = FineTree(parent, root_counts, transition, by_state, law)
+    tree = tree.m_step(FineCounts(root_counts, transition, by_state))
     # No entry of a table may be zero: EM would never change it.
-    part = np.float32(_MARGIN)
-    alone = normalised(transition.sum(axis=1, keepdims=True) + np.float32(1e-9))
+    part = np.float32(margin_part)
+    parentless = normalised(transition.sum(axis=1, keepdims=True) + np.float32(1e-9))
     margin = share.astype(np.float32)[:, np.newaxis]
     return tree._replace(
-        transition=(1 - part) * tree.transition + part * alone,
+        transition=(1 - part) * tree.transition + part * parentless,
         emission=(1 - part) * tree.emission + part * margin,
     )
 
 
 def _chow_liu_tree(states: States, codes: Ints, weight: Floats, share: Floats) -> Ints:
     """The parent of each column in the Chow-Liu tree of groups of states, -1 for the root."""
-    # Groups of states by which trees are found, and iterations of the mixture that finds clusters.
-    tree_groups = 16
+    # Groups of the states of a column at most: pairs of fine bins would have too few rows each.
+    most_groups = 16
     grouped = np.empty_like(codes)
     n_groups = []
-    middle = states.middles(share)
+    middles = states.middles(share)
     for v, (begin, end) in enumerate(zip(states.ptr, states.ptr[1:])):
         group = np.arange(end - begin)
-        if end - begin > tree_groups:
-            place = middle[begin:end] * tree_groups
+        if end - begin > most_groups:
+            place = middles[begin:end] * most_groups
             # Of many categories, the rarest are one group.
             rank = np.argsort(np.argsort(-share[begin:end], kind="stable"))
-            group = np.minimum(place if states.is_increasing[v] else rank, tree_groups - 1)
+            group = np.minimum(place if states.is_increasing[v] else rank, most_groups - 1)
             # Groups that no state belongs to leave no gaps in the numbers.
             group = np.unique(group.astype(np.int64), return_inverse=True)[1]
         n_groups.append(int(group.max()) + 1)

@@ -4,8 +4,9 @@ Let z be hidden states, x columns, and u the parent of column v in a tree of col
 
     p(x) = sum over z of p(z_root) prod_v p(z_v | z_u) prod_v p(x_v | z_v).
 
-Rows pass up and down the tree as products of matrices: tables of k x k hidden states times k rows
-of as many numbers as a part of the table has rows. The result is a circuit.
+Messages of many rows pass up and down the tree at once: a message is a matrix of shape (k, n_rows),
+for k hidden states, and a step is its product with a table of shape (k, k). The tree that has been
+learned becomes a circuit.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.column_laws import rows_like_columns
 from skpc.counting.trees import children_first
 
-#: Rows of a part in a small table, and how many numbers a part may hold. The counts of each part
-#: are added up by themselves, so that threads change nothing.
+#: Rows of a part at most. The counts of each part are added up by themselves, so that the number of
+#: threads changes nothing.
 _PART_ROWS = 1024
-#: Pseudo-counts: of the distribution of hidden states given each state of the parent, drawn to that
-#: without a parent; and of the states of a column given each hidden state, drawn to the column.
-_TRANSITION = 0.5
-_EMISSION = 0.1
+#: Pseudo-counts of the hidden states given each state of the parent, distributed like the hidden
+#: states of all rows.
+_TRANSITION_COUNT = 0.5
+#: Pseudo-counts of the states of a column given each hidden state, distributed like the column.
+_EMISSION_COUNT = 0.1
 #: No state is less probable than this, in any of the tables.
 _SMALLEST = 1e-9
 
@@ -43,7 +45,7 @@ class HiddenTree(NamedTuple):
     ----------
     parent : ndarray of shape (n_columns,), int
         The parent of each column in the tree, -1 for the root.
-    first : ndarray of shape (k,)
+    root_share : ndarray of shape (k,)
         Probabilities of the hidden states of the root.
     transition : ndarray of shape (n_columns, k, k)
         Probabilities of the hidden states of a column (last axis) given those of its parent. That
@@ -53,14 +55,14 @@ class HiddenTree(NamedTuple):
     """
 
     parent: Ints
-    first: Floats
+    root_share: Floats
     transition: Floats
     emission: list[Floats]
 
     @property
     def n_hidden(self) -> int:
         """Number of states of each hidden variable."""
-        return len(self.first)
+        return len(self.root_share)
 
     @property
     def n_parameters(self) -> int:
@@ -80,23 +82,24 @@ class HiddenTree(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Expected weights of rows.
+    """Expected weights of rows: the statistics of the E-step.
 
     Attributes
     ----------
-    first : ndarray of shape (k,)
-        Expected counts of the hidden states of the root.
+    root : ndarray of shape (k,)
+        Weight in each hidden state of the root.
     transition : ndarray of shape (n_columns, k, k)
-        Counts of those of each column (last axis) and of its parent; zero for the root.
+        Weight in each pair of hidden states, of a column (last axis) and its parent; zero for the
+        root.
     by_state : ndarray of shape (n_states, k)
-        Counts of the states of all columns, one column after another, and of the hidden states
-        above them.
+        Weight in each state of each column, one column after another, and each hidden state of the
+        column.
     squares : ndarray of shape (n_states, k)
-        The same counts of squared probabilities of the hidden states, of columns with missing
-        cells; zero for others.
+        The same with squared posteriors of the hidden states, for columns with missing cells; zero
+        for others.
     """
 
-    first: Floats
+    root: Floats
     transition: Floats
     by_state: Floats
     squares: Floats
@@ -109,7 +112,7 @@ class Counts(NamedTuple):
     def from_tree(cls, tree: HiddenTree, n_rows: float) -> Self:
         """The counts of ``n_rows`` rows that are distributed like a tree."""
         transition = np.zeros_like(tree.transition)
-        hidden = [tree.first] * len(tree.parent)
+        hidden = [tree.root_share] * len(tree.parent)
         # Parents come before their children, and the root has been settled.
         for v in children_first(tree.parent)[-2::-1]:
             transition[v] = hidden[tree.parent[v]][:, np.newaxis] * tree.transition[v]
@@ -118,21 +121,21 @@ class Counts(NamedTuple):
             (mass[:, np.newaxis] * emission).T for mass, emission in zip(hidden, tree.emission)
         ]
         counts = np.concatenate(by_state)
-        return cls(tree.first, transition, counts, np.zeros_like(counts)).times(n_rows)
+        return cls(tree.root_share, transition, counts, np.zeros_like(counts)).times(n_rows)
 
     def tree_like(self, tree: HiddenTree) -> HiddenTree:
-        """The most probable parameters of a tree of the same columns, drawn to their counts."""
+        """The most probable tree with the edges of another; shares of columns are those counted."""
         state_ptr = offsets([table.shape[1] for table in tree.emission])
         parts = np.split(self.by_state.sum(axis=1) + 0.5, state_ptr[1:-1])
         return self.tree(tree.parent, [normalised(part) for part in parts])
 
     def tree(self, parent: Ints, share: Sequence[Floats]) -> HiddenTree:
-        """The most probable parameters.
+        """The most probable tree given the counts and pseudo-counts: the M-step.
 
         Parameters
         ----------
         parent : ndarray of shape (n_columns,)
-            The tree.
+            The parent of each column, -1 for the root.
         share : sequence of ndarrays of shape (n_states,)
             Probabilities of the states of each column, to which those of the hidden states are
             drawn.
@@ -141,39 +144,39 @@ class Counts(NamedTuple):
         -------
         HiddenTree
         """
-        k = len(self.first)
+        k = len(self.root)
         state_ptr = offsets([len(column_share) for column_share in share])
-        # A state of the parent without rows gets the margin of the column.
-        alone = self.transition.sum(axis=1, keepdims=True) + _SMALLEST
-        alone /= alone.sum(axis=2, keepdims=True)
+        # A state of the parent without rows has the hidden states of all rows, whatever the parent.
+        margin = self.transition.sum(axis=1, keepdims=True) + _SMALLEST
+        margin /= margin.sum(axis=2, keepdims=True)
         column = np.maximum(np.concatenate(share), _SMALLEST)
         # Expected weight of the rows in each hidden state of a column, missing cells among them.
-        hidden = np.where((parent < 0)[:, np.newaxis], self.first, self.transition.sum(axis=1))
+        hidden = np.where((parent < 0)[:, np.newaxis], self.root, self.transition.sum(axis=1))
         # A column has a table for each hidden state; cells are (n_states, k), line by line.
         state, table = np.divmod(np.arange(self.by_state.size), k)
         table += k * owners(np.diff(state_ptr))[state]
         cells = self.by_state.ravel(), table, state, hidden.ravel(), column, state_ptr
         unit = self.squares / np.where(self.by_state > 0.0, self.by_state, 1.0)
         like_column = rows_like_columns(*cells, unit.ravel()).reshape(self.by_state.shape)
-        by_state = self.by_state + _EMISSION * column[:, np.newaxis] + like_column
+        by_state = self.by_state + _EMISSION_COUNT * column[:, np.newaxis] + like_column
         total = np.add.reduceat(by_state, state_ptr[:-1])
         by_state /= np.repeat(total, np.diff(state_ptr), axis=0)
-        first_share = normalised(self.first + _TRANSITION / k)
-        transition = normalised(self.transition + _TRANSITION * alone)
+        root_share = normalised(self.root + _TRANSITION_COUNT / k)
+        transition = normalised(self.transition + _TRANSITION_COUNT * margin)
         emission = [column_share.T for column_share in np.split(by_state, state_ptr[1:-1])]
-        return HiddenTree(parent, first_share, transition, emission)
+        return HiddenTree(parent, root_share, transition, emission)
 
 
 class TaughtTree(NamedTuple):
-    """A tree whose tables are learned; see :class:`skpc._fitting.Parametrised`.
+    """A tree whose tables EM learns; see :class:`skpc._fitting.Parametrised`.
 
     Attributes
     ----------
     tree : HiddenTree
     share : list of ndarrays of shape (n_states,)
-        See :meth:`Counts.tree`.
+        Probabilities of the states of each column, which smooth its tables.
     domain : Domain or None, default=None
-        Tells the states of encoded rows. None: rows are of states.
+        Reads the states of encoded rows. None: rows are states already.
     """
 
     tree: HiddenTree
@@ -196,15 +199,17 @@ class TaughtTree(NamedTuple):
 
 def _part_rows(tree: HiddenTree) -> int:
     """Rows whose messages are held at a time."""
+    # Numbers in the messages of a part, at most.
     part_numbers = 2**22
     return max(1, min(_PART_ROWS, part_numbers // (len(tree.parent) * tree.n_hidden)))
 
 
 def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats], Floats]:
-    """Pass rows from the leaves to the root.
+    """Pass messages from the leaves to the root.
 
-    Returns what the cell and the subtrees say of each hidden variable, up to a factor for each row,
-    and what each variable says of its parent, shapes (k, n_rows); and the log-likelihoods (nats).
+    Returns for each column the likelihood of its hidden states given the cells in its subtree, up
+    to a factor for each row, and its message to the parent, both of shape (k, n_rows); and the
+    log-likelihood (nats) of each row.
     """
     order = children_first(tree.parent)
     n_rows = len(codes)
@@ -223,19 +228,20 @@ def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats]
         if tree.parent[v] >= 0:
             message_to_parent[v] = tree.transition[v] @ below[v]
             below[tree.parent[v]] *= message_to_parent[v]
-    log_likelihood += np.log(tree.first @ below[order[-1]])
+    log_likelihood += np.log(tree.root_share @ below[order[-1]])
     return below, message_to_parent, log_likelihood
 
 
 def _counts(tree: HiddenTree, codes: Codes, weight: Floats) -> Counts:
+    """The expected counts of a part of the rows: messages go up, posteriors come down."""
     below, message_to_parent, _ = _pass_up(tree, codes)
     *columns, root = children_first(tree.parent)
     posterior = below
     transition = np.zeros_like(tree.transition)
     # Divided by its likelihood, each row sums to its weight.
-    posterior[root] *= weight / (tree.first @ below[root]) * tree.first[:, np.newaxis]
+    posterior[root] *= weight / (tree.root_share @ below[root]) * tree.root_share[:, np.newaxis]
     for v in reversed(columns):
-        # Posterior of the hidden state of the parent, by what is not below this column alone.
+        # Posterior of the hidden state of the parent by all cells outside of the subtree of v.
         outside = posterior[tree.parent[v]] / message_to_parent[v]
         transition[v] = tree.transition[v] * (outside @ below[v].T)
         posterior[v] *= tree.transition[v].T @ outside
@@ -286,7 +292,7 @@ def add_hidden_tree(
     builder : CircuitBuilder
     tree : HiddenTree
     leaf : callable
-        Adds the leaf of a column, whose states have some log probabilities.
+        Takes a column and the log probabilities of its states, adds its leaf, returns its number.
 
     Returns
     -------
@@ -294,20 +300,20 @@ def add_hidden_tree(
         Number of the root.
     """
     upwards = children_first(tree.parent)
-    first_share = _without_negligible(tree.first[np.newaxis])[0]
+    root_share = _without_negligible(tree.root_share[np.newaxis])[0]
     transition = {v: _without_negligible(tree.transition[v]) for v in upwards[:-1]}
-    #: Hidden states that have a probability.
-    reached = {upwards[-1]: first_share > 0.0}
+    #: For each column, which hidden states have a positive probability.
+    reached = {upwards[-1]: root_share > 0.0}
     for v in upwards[-2::-1]:
         reached[v] = transition[v][reached[int(tree.parent[v])]].any(axis=0)
-    #: The nodes below each hidden state of a column: of its children.
-    below: list[list[list[int]]] = [[[] for _ in first_share] for _ in upwards]
+    #: For each column and hidden state, the nodes of the subtrees of its children.
+    below: list[list[list[int]]] = [[[] for _ in root_share] for _ in upwards]
     for v in upwards:
-        nodes: dict[int, int] = {}
+        node_of_state: dict[int, int] = {}
         above = int(tree.parent[v])
         states_above = np.flatnonzero(reached[above]).tolist() if above >= 0 else []
         if states_above and v not in tree.parent:
-            # Nothing else depends on the hidden states of such a column: its leaves sum them out.
+            # Below a column without children, a leaf for each state above sums its own states out.
             emission_above = transition[v] @ tree.emission[v]
             for state in states_above:
                 below[above][state].append(leaf(int(v), np.log(emission_above[state])))
@@ -315,23 +321,22 @@ def add_hidden_tree(
         for state in np.flatnonzero(reached[v]).tolist():
             node = leaf(int(v), np.log(tree.emission[v][state]))
             subtrees = below[v][state]
-            nodes[state] = builder.product([node, *subtrees]) if subtrees else node
+            node_of_state[state] = builder.product([node, *subtrees]) if subtrees else node
         for state in states_above:
-            below[above][state].append(_sum(builder, nodes, transition[v][state]))
-    return _sum(builder, nodes, first_share)
+            below[above][state].append(_sum(builder, node_of_state, transition[v][state]))
+    return _sum(builder, node_of_state, root_share)
 
 
-def _sum(builder: CircuitBuilder, nodes: dict[int, int], probability: Floats) -> int:
-    """A sum over the hidden states of a column."""
+def _sum(builder: CircuitBuilder, node_of_state: dict[int, int], probability: Floats) -> int:
+    """Add a sum over the hidden states of a column; return its number."""
     states = np.flatnonzero(probability).tolist()
     # A single node has the weight one, and needs no sum.
     if len(states) == 1:
-        return nodes[states[0]]
-    return builder.sum([nodes[state] for state in states], np.log(probability[states]))
+        return node_of_state[states[0]]
+    return builder.sum([node_of_state[state] for state in states], np.log(probability[states]))
 
 
 def _without_negligible(table: Floats) -> Floats:
-    # A hidden state that is less probable than this, given the state of the parent, is left out of
-    # the circuit.
+    """Lines of probabilities without the smallest ones, which would cost an edge each."""
     negligible = 1e-6
     return normalised(np.where(table < negligible, 0.0, table))

@@ -1,7 +1,12 @@
-"""Learn a Chow-Liu tree of hidden variables: its start, EM on batches of rows, its size."""
+"""Learning a Chow-Liu tree of hidden variables: its start, EM on batches, the number of states.
 
-from collections.abc import Callable, Iterable, Iterator
+The likelihood of held-out rows chooses the number of hidden states, the start, and when EM ends.
+The trees are in :mod:`skpc.learning.hidden_tree`.
+"""
+
+from collections.abc import Callable, Iterator
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -13,29 +18,23 @@ from skpc.learning.categorical import indicators, log_tables
 from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.hidden_tree import Codes, Counts, HiddenTree, TaughtTree
 
-#: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
-#: that is not below the number of categories.
+#: Numbers of hidden states to choose from.
 _N_HIDDEN = (2, 4, 8, 16, 32, 64)
-_MIDDLE = 8
-#: How much of the tables at the start is noise, and how much is that of the column alone.
-_NOISE = 0.1
-#: Rows of the first batches. Batches grow twofold after an epoch that raises the likelihood of
-#: held-out rows by less than this part of it. ``_PATIENCE`` such epochs in a row end EM.
-_BATCH = 512
-_TOL = 1e-4
-_PATIENCE = 3
+#: Rows of the first batches.
+_BATCH_ROWS = 512
 MAX_EPOCHS = 100
 
 
 class TreeChoice(NamedTuple):
-    """What held-out rows have chosen.
+    """How a tree is learned, as held-out rows have chosen.
 
     Attributes
     ----------
     n_hidden : int
         Number of states of each hidden variable.
     by_value : bool
-        Whether the hidden states at the start separate values, and not only clusters of rows.
+        Whether each hidden state at the start stands for low or for high values of its column in a
+        cluster of rows, rather than for the whole cluster.
     batches : tuple of int
         Rows in the batches of each epoch.
     """
@@ -53,7 +52,7 @@ class TreeRows(NamedTuple):
     rows : Rows
         Distinct rows of states.
     points : ndarray of shape (n_rows, n_coordinates)
-        The same as complete points, in which clusters are found.
+        The rows as complete points, in which clusters are found.
     parent : ndarray of shape (n_columns,), int
         The Chow-Liu tree of the columns, -1 for the root.
     share : list of ndarrays of shape (n_states,)
@@ -82,7 +81,7 @@ def choose_hidden_tree(
     seed: int,
     advance: Callable[[float], object],
 ) -> tuple[HiddenTree, TreeChoice]:
-    """Learn trees of several sizes from two starts each; the likelihood of held-out rows chooses.
+    """Learn trees of several numbers of hidden states and two starts; held-out rows choose one.
 
     Parameters
     ----------
@@ -102,14 +101,16 @@ def choose_hidden_tree(
     Returns
     -------
     tree : HiddenTree
-        The best.
+        The tree with the greatest likelihood of held-out rows.
     choice : TreeChoice
         How it was learned.
     """
+    # The walk begins with this number of hidden states, or one not below the number of categories.
+    usual_n_hidden = 8
     n_epochs = 0
     highest = -np.inf
 
-    def count(n_more: float) -> None:
+    def count_epochs(n_more: float) -> None:
         nonlocal n_epochs
         n_epochs += int(n_more)
         advance(n_more)
@@ -117,26 +118,25 @@ def choose_hidden_tree(
     def attempt(size: int, by_value: bool) -> Attempt:
         nonlocal highest
         # An attempt that falls behind the best one ends early.
-        attempted = _Learner(table, size, by_value, seed).learn(held_out, count, highest)
+        attempted = _Learner(table, size, by_value, seed).learn(held_out, count_epochs, highest)
         highest = max(highest, attempted.score)
         return attempted
 
-    def best_attempt(attempts: Iterable[Attempt]) -> Attempt:
-        return best_of(attempts, Attempt.get_score)
-
-    at_least = min(max(_MIDDLE, n_categories), _N_HIDDEN[-2])
+    at_least = min(max(usual_n_hidden, n_categories), _N_HIDDEN[-2])
     middle = n_hidden or next(size for size in _N_HIDDEN if size >= at_least)
     starts = (False, True) if middle > 1 else (False,)
-    best = best_of_middle = max((attempt(middle, start) for start in starts), key=Attempt.get_score)
+    by_score = attrgetter("score")
+    best = best_of_middle = max((attempt(middle, start) for start in starts), key=by_score)
     by_value = best_of_middle.choice.by_value
     for sizes in (_N_HIDDEN, _N_HIDDEN[::-1]) if n_hidden is None else ():
-        others = (attempt(size, by_value) for size in sizes[sizes.index(middle) + 1 :])
-        best = best_attempt(chain([best_of_middle], others))
+        # Greater numbers first; smaller ones only if none of these is better.
+        further = (attempt(size, by_value) for size in sizes[sizes.index(middle) + 1 :])
+        best = best_of(chain([best_of_middle], further), by_score)
         if best is not best_of_middle:
             break
     if best is not best_of_middle and best.choice.n_hidden > 1:
         # The start that is better at one size need not be at another.
-        best = best_attempt([best, attempt(best.choice.n_hidden, not by_value)])
+        best = best_of([best, attempt(best.choice.n_hidden, not by_value)], by_score)
     advance(float(max(MAX_EPOCHS - n_epochs, 0)))
     return best.tree, best.choice
 
@@ -154,13 +154,9 @@ class Attempt(NamedTuple):
     tree: HiddenTree
     choice: TreeChoice
 
-    def get_score(self) -> float:
-        """The score, for comparisons."""
-        return self.score
-
 
 class _Learner:
-    """A tree that learns by steps, from batches that grow."""
+    """A tree before and while it learns by stepwise EM."""
 
     def __init__(self, table: TreeRows, n_hidden: int, by_value: bool, seed: int):
         self.by_value = by_value
@@ -170,11 +166,15 @@ class _Learner:
         self.model = Stepwise(start, float(self.rows.weight.sum()), None)
 
     def learn(self, held_out: Rows, advance: Callable[[float], object], aim: float) -> Attempt:
-        """Run epochs until held-out rows gain no more, or would not reach the aim."""
+        """Run epochs until held-out rows gain no more, or will not reach the score ``aim``."""
+        # Batches grow twofold after an epoch that raises the likelihood of held-out rows by less
+        # than this part of it; so many such epochs in a row end EM.
+        tol = 1e-4
+        patience = 3
         n_rows = len(self.rows.weight)
-        tolerated = _TOL * abs(float(self.model.log_likelihood(held_out.rows).mean()))
-        data = Batches(self.dealt, self.model.n_rows, _BATCH, n_rows)
-        stop = Stop(MAX_EPOCHS * max(1, n_rows // _BATCH), tolerated, _PATIENCE, aim)
+        tolerated = tol * abs(float(self.model.log_likelihood(held_out.rows).mean()))
+        data = Batches(self.dealt, self.model.n_rows, _BATCH_ROWS, n_rows)
+        stop = Stop(MAX_EPOCHS * max(1, n_rows // _BATCH_ROWS), tolerated, patience, aim)
         fit = learn([self.model], data, stop, held_out)
         advance(float(len(data.sizes)))
         # Epochs after the best model were in vain.
@@ -184,10 +184,10 @@ class _Learner:
         return Attempt(fit.score, tree, choice)
 
     def learn_again(self, sizes: tuple[int, ...]) -> HiddenTree:
-        """Run epochs with batches of these sizes."""
+        """Run one epoch with batches of each of these sizes."""
         n_steps = sum(max(1, len(self.rows.weight) // size) for size in sizes)
-        order = iter(sizes)
-        data = Batches(lambda _: self.dealt(next(order, _BATCH)), self.model.n_rows)
+        size_of_epoch = iter(sizes)
+        data = Batches(lambda _: self.dealt(next(size_of_epoch, _BATCH_ROWS)), self.model.n_rows)
         return learn([self.model], data, Stop(n_steps)).model.model.tree
 
     def dealt(self, size: int) -> Iterator[Rows]:
@@ -198,8 +198,11 @@ class _Learner:
             yield Rows(self.rows.rows[order[part]], weight[part])
 
     def _start(self, points: Floats, n_hidden: int) -> HiddenTree:
-        """A tree whose hidden states are clusters of rows, or these and one of two values each."""
-        alone = 0.04
+        """A tree whose hidden states are clusters of rows, or clusters by low and high values."""
+        # Parts of the tables that are noise, and that are like the column: EM would never change
+        # entries of zero.
+        noise_part = 0.1
+        column_part = 0.04
         chosen = np.arange(len(self.rows.weight))
         # Largest number of rows that make the start.
         start_rows = 20_000
@@ -210,43 +213,44 @@ class _Learner:
         n_clusters = n_hidden // 2 if self.by_value else n_hidden
         label = cluster_points(points[chosen], weight, n_clusters, self.random_state)
         transition = np.zeros((len(self.parent), n_hidden, n_hidden))
-        first_share = np.empty(n_hidden)
+        root_counts = np.empty(n_hidden)
         emission = []
         for v, above in enumerate(self.parent.tolist()):
             hidden = weight[:, np.newaxis] * self._hidden(v, codes, label, n_hidden)
             if above < 0:
-                first_share = hidden.sum(axis=0)
+                root_counts = hidden.sum(axis=0)
             else:
                 transition[v] = self._hidden(above, codes, label, n_hidden).T @ hidden
             states = np.arange(len(self.share[v]))
             emission.append((codes[:, [v]] == states).T @ hidden)
         by_state = np.concatenate(emission)
         # At the start each row has one hidden state, or nearly.
-        counts = Counts(first_share, transition, by_state, by_state)
+        counts = Counts(root_counts, transition, by_state, by_state)
         tree = counts.tree(self.parent, self.share)
         noise = self.random_state.dirichlet(np.ones(n_hidden), transition.shape[:2])
         noise = 0.5 * noise + 0.5 / n_hidden
         drawn = [
-            (1.0 - alone) * prob + alone * share for prob, share in zip(tree.emission, self.share)
+            (1.0 - column_part) * prob + column_part * share
+            for prob, share in zip(tree.emission, self.share)
         ]
         return tree._replace(
-            transition=(1.0 - _NOISE) * tree.transition + _NOISE * noise, emission=drawn
+            transition=(1.0 - noise_part) * tree.transition + noise_part * noise, emission=drawn
         )
 
     def _hidden(self, v: int, codes: Codes, label: Floats, n_hidden: int) -> Floats:
-        """The hidden state of a column in each row, as parts of one; shape (n_rows, n_hidden)."""
+        """Probabilities of the hidden states of column v in each row, shape (n_rows, n_hidden)."""
         hidden = np.zeros((len(codes), n_hidden))
         n_clusters = label.shape[1]
         if not self.by_value:
             hidden[:, :n_clusters] = label
             return hidden
-        # The lower states, with half of the weight at most, and the upper ones.
-        below = np.cumsum(self.share[v]) <= 0.5
-        below[0] = True
-        below[-1] = False
-        lower = np.append(below, self.share[v][below].sum())[codes[:, v], np.newaxis]
-        hidden[:, :n_clusters] = lower * label
-        hidden[:, n_clusters : 2 * n_clusters] = (1.0 - lower) * label
+        # Low values are the first states with half of the weight at most, but never all or none.
+        is_low = np.cumsum(self.share[v]) <= 0.5
+        is_low[0] = True
+        is_low[-1] = False
+        low_share = np.append(is_low, self.share[v][is_low].sum())[codes[:, v], np.newaxis]
+        hidden[:, :n_clusters] = low_share * label
+        hidden[:, n_clusters : 2 * n_clusters] = (1.0 - low_share) * label
         return hidden
 
 
@@ -262,16 +266,17 @@ def chow_liu_parents(codes: Codes, weight: Floats, n_states: Ints) -> Ints:
 def spread_rows(
     weight: Floats, n_batches: int, random_state: np.random.RandomState
 ) -> tuple[Ints, Floats]:
-    """Rows in random order and their weights, those that weigh much in pieces far apart.
+    """Rows in random order and their weights; a heavy row comes in pieces that lie far apart.
 
     Otherwise the heaviest row would outweigh its batch, and be absent from the others.
     """
     order = random_state.permutation(len(weight))
     weight = weight[order]
     # No row has more than this share of the weight of a batch, unless it is in each of them.
-    piece = 0.02
-    n_pieces = copies(weight * n_batches / (piece * weight.sum())).clip(1, n_batches)
-    first_places = np.repeat(np.arange(len(order)) / len(order), n_pieces)
-    part = within(n_pieces) / np.repeat(n_pieces, n_pieces)
-    place = np.argsort((first_places + part) % 1.0, kind="stable")
+    piece_share = 0.02
+    n_pieces = copies(weight * n_batches / (piece_share * weight.sum())).clip(1, n_batches)
+    row_place = np.repeat(np.arange(len(order)) / len(order), n_pieces)
+    # The pieces of a row are spread evenly over the whole order.
+    offset = within(n_pieces) / np.repeat(n_pieces, n_pieces)
+    place = np.argsort((row_place + offset) % 1.0, kind="stable")
     return np.repeat(order, n_pieces)[place], np.repeat(weight / n_pieces, n_pieces)[place]

@@ -15,8 +15,8 @@ from skpc.counting.clustering import cluster_points
 from skpc.learning.network import CutsetNetwork
 from skpc.queries import log_likelihood
 
-#: Structures change from step to step, and bounds may fall: so many steps in a row have to gain
-#: nothing before structural EM ends.
+#: Steps in a row without a gain that end structural EM: as structures change from step to step, the
+#: likelihood may fall and rise again.
 _PATIENCE = 3
 
 Learn = Callable[[Codes, Floats], CutsetNetwork]
@@ -25,27 +25,27 @@ Build = Callable[[CutsetNetwork], Circuit]
 
 @dataclass(frozen=True, eq=False)
 class Memberships(Statistics):
-    """How rows are divided among networks.
+    """How rows are divided among networks: the statistics of structural EM.
 
     Attributes
     ----------
     weight : ndarray of shape (n_rows, n_components)
         Weight of each row in each network.
     log_likelihood : float
-        That of all rows, in nats.
+        The log-likelihood of all rows, in nats.
     """
 
     weight: Floats
     log_likelihood: float = 0.0
 
     def __add__(self, other: Self) -> Self:
-        # Networks are learned from rows, and not from sums over them.
+        # Networks are learned from rows and their weights: chunks of rows are joined, not summed.
         weight = np.concatenate([self.weight, other.weight])
         return type(self)(weight, self.log_likelihood + other.log_likelihood)
 
     @property
     def responsibility(self) -> Floats:
-        """Posterior of the networks in each row."""
+        """Posterior of the networks given each row, shape (n_rows, n_components)."""
         return self.weight / self.weight.sum(axis=1, keepdims=True)
 
 
@@ -54,8 +54,10 @@ class NetworkLearner(NamedTuple):
 
     Attributes
     ----------
-    learn, build : callables
-        Learn a network from codes and weights; turn it into a circuit.
+    learn : callable
+        Learns a network from codes and weights.
+    build : callable
+        Turns a network into a circuit.
     n_components : int
         Number of networks.
     n_jobs : int or None
@@ -71,8 +73,8 @@ class NetworkLearner(NamedTuple):
 class CutsetMixture(NamedTuple):
     """Networks and their weights; see :class:`skpc._fitting.Parametrised`.
 
-    A step learns the networks anew, with their structures, from the codes of the training rows.
-    Networks that lose all rows are dropped.
+    The M-step learns each network anew, with its structure, from ``codes``, the states of the
+    training rows. Networks that lose all rows are dropped.
     """
 
     learner: NetworkLearner
@@ -82,8 +84,7 @@ class CutsetMixture(NamedTuple):
 
     def expected(self, rows: Floats, weight: Floats) -> Memberships:
         """How encoded rows are divided among the networks."""
-        # A row leaves a component to which it belongs with less than this probability: what it
-        # would add to a count is less than rounding to print it.
+        # Smaller responsibilities become zero: no digit of a count that is printed would change.
         negligible = 1e-6
         circuits = map(self.learner.build, self.networks)
         joint = np.column_stack([log_likelihood(circuit, rows) for circuit in circuits])
@@ -94,11 +95,11 @@ class CutsetMixture(NamedTuple):
         return Memberships(weight[:, np.newaxis] * responsibility, float(weight @ log_density))
 
     def m_step(self, memberships: Memberships) -> Self:
-        """Learn the networks."""
+        """Learn the networks from the rows with their weights in each."""
         total = memberships.weight.sum(axis=0)
         parts = memberships.weight.T[total > 0]
-        learn_one = delayed(self.learner.learn)
-        tasks = [learn_one(self.codes[part > 0], part[part > 0]) for part in parts]
+        learn_later = delayed(self.learner.learn)
+        tasks = [learn_later(self.codes[part > 0], part[part > 0]) for part in parts]
         networks = Parallel(n_jobs=self.learner.n_jobs)(tasks)
         weights = total[total > 0] / total.sum()
         return self._replace(networks=networks, weights=weights)
@@ -112,7 +113,7 @@ def first_responsibilities(
     n_init: int = 1,
     is_spread: bool = True,
 ) -> list[Floats]:
-    """How rows belong to the components in each start: clusters of k-means.
+    """The responsibilities of each start: clusters of k-means, perhaps softened.
 
     Parameters
     ----------
@@ -131,16 +132,16 @@ def first_responsibilities(
     -------
     list of ndarrays of shape (n_rows, n_components)
     """
-    # Part of each row that is spread evenly over the components at the start. Networks learned from
-    # k-means clusters alone are so sure of their rows that hardly any row moves. Of nine sets of
-    # the Twenty Datasets, seven had a better validation likelihood with this than with 0.
+    # The part of each row that is spread evenly over the components. Networks learned from k-means
+    # clusters alone are so sure of their rows that hardly any row moves later: of nine of the
+    # Twenty Datasets, seven had a better validation likelihood with this than with 0.
     even_part = 0.3
     part = even_part if is_spread else 0.0
     shares = []
     # Greatest number of iterations of k-means.
-    clustering = 300
+    most_iterations = 300
     for _ in range(n_init if n_components > 1 else 1):
-        cluster = cluster_points(points, weight, n_components, random_state, clustering)
+        cluster = cluster_points(points, weight, n_components, random_state, most_iterations)
         shares.append((1.0 - part) * cluster + part / cluster.shape[1])
     return shares
 

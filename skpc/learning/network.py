@@ -60,7 +60,7 @@ class CutsetNetwork:
     def __post_init__(self) -> None:
         arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
         for tree in self.trees:
-            # What else tables have is shared by the trees of other networks, still to be learned.
+            # Other arrays of the tables are shared with networks that are still being learned.
             arrays += [tree.variables, tree.parent, tree.tables.weight]
         for array in arrays:
             array.flags.writeable = False
@@ -99,7 +99,19 @@ class CutsetNetwork:
 
 
 class Visited(NamedTuple):
-    """What is kept of a node: its cut or its tree, and the number of the node above."""
+    """A node of a network as it is found: a cut, or a leaf with its tree.
+
+    Attributes
+    ----------
+    above : int
+        Number of the node above; -1 for the root.
+    variable : int
+        The variable of a cut; -1 at a leaf.
+    counts : ndarray of shape (n_branches,)
+        Weight of the rows in each branch; empty at a leaf.
+    tree : ChowLiuTree or None
+        The tree of a leaf.
+    """
 
     above: int
     variable: int
@@ -110,7 +122,7 @@ class Visited(NamedTuple):
 def frozen_network(
     visited: list[Visited], n_states: Ints, prior: Score, score: float
 ) -> CutsetNetwork:
-    """The network of nodes, parents before children, siblings in the order of their states."""
+    """The network of nodes that stand parents before children, siblings in order of states."""
     # Branches that no row takes share one tree, which is listed once.
     trees = {id(node.tree): node.tree for node in visited if node.tree is not None}
     place = {key: i for i, key in enumerate(trees)}
@@ -160,35 +172,41 @@ def cutset_circuit(
     Circuit(n_features=2, n_nodes=7, n_edges=6)
     """
     prior: Score = network.prior if param_ess is None else BayesDirichlet(param_ess)
-    # What smooths the tables of each node: cuts divide what smooths those above.
+    # The prior of each node: a cut divides its prior among its branches.
     priors = [prior] * network.n_nodes
     for node in range(network.n_nodes):
         below = network.branches(node)
         for branch in below:
             priors[branch] = priors[node].after_cut(len(below))
-    # Trees leave out variables with one state.
+    # Trees leave out variables with one state, which have a table of one entry.
     constants = np.setdiff1d(np.flatnonzero(network.n_states == 1), network.trees[0].variables)
     variables = [constants]
     tables = [np.zeros((1, 1))] * len(constants)
     edges = list[tuple[Any, ...]]()
-    built = dict[int, int]()
-    group_of_leaf: dict[int, int] = {}
+    table_of_node = dict[int, int]()
+    table_of_tree: dict[int, int] = {}
     # The loop runs backwards, so that branches come before their cut.
     for node in range(network.n_nodes - 1, -1, -1):
+        # A cut is a table of its branches, with an edge from each state to the node below.
         leaf = int(network.leaf[node])
         if leaf < 0:
             counts = CountTables.from_states(network.branch_counts(node))
             tables += smoothed_log_probabilities(counts, priors[node])
             variables.append(network.variable[node : node + 1])
-            built[node] = len(tables) - 1
-            branches = [built[int(branch)] for branch in network.branches(node)]
+            table_of_node[node] = len(tables) - 1
+            branches = [table_of_node[int(branch)] for branch in network.branches(node)]
             size = len(branches)
             edges.append(
-                (np.full(size, built[node]), np.arange(size), branches, np.zeros(size, np.int64))
+                (
+                    np.full(size, table_of_node[node]),
+                    np.arange(size),
+                    branches,
+                    np.zeros(size, np.int64),
+                )
             )
             continue
         # A tree that several leaves share is built once.
-        if leaf not in group_of_leaf:
+        if leaf not in table_of_tree:
             tree = network.trees[leaf]
             n_tables_before = len(tables)
             log_prob = smoothed_log_probabilities(tree.tables, priors[node])
@@ -196,8 +214,8 @@ def cutset_circuit(
             variables.append(vertices.variable)
             tables += vertices.tables
             edges.append(vertices[2:])
-            group_of_leaf[leaf] = len(tables) - 1
-        built[node] = group_of_leaf[leaf]
+            table_of_tree[leaf] = len(tables) - 1
+        table_of_node[node] = table_of_tree[leaf]
     columns = map(np.concatenate, zip(*edges))
     return decision_circuit(
         network.n_states, axes, Decisions(np.concatenate(variables), tables, *columns)

@@ -8,10 +8,10 @@ of :math:`n` rows, their mean :math:`m` and its covariance :math:`\Sigma` of the
     \Sigma' \sim W^{-1}(n \Sigma, n - 1), \qquad \mu' \sim N(m, \Sigma' / n),
 
 where :math:`W^{-1}` is the inverse Wishart distribution (Jeffreys' prior); weights and tables are
-from Dirichlet distributions of their counts. A component of few rows may lack most cells of a
-column: from step to step its draws would follow each other without bounds. So each of several
-components has some rows more, distributed like itself before the first draw. The plain twin is
-``tests/naive/table_mixture.py``.
+from Dirichlet distributions of their counts. Where a component of few rows lacks most cells of a
+column, imputed cells and parameters would follow each other without bounds from step to step.
+Therefore each of several components has some rows more, distributed like itself before the first
+draw. The plain twin is ``tests/naive/table_mixture.py``.
 """
 
 from dataclasses import replace
@@ -42,11 +42,12 @@ def bootstrapped(
 
 
 def open_for_draws(mixture: LearnedMixture, n_rows: float) -> LearnedMixture:
-    """The mixture before its parameters are drawn.
+    """The mixture to begin with when parameters are drawn.
 
-    Covariances are drawn to their diagonal no more than the number of rows makes necessary.
-    Held-out likelihood hardly minds, but coefficients of draws would be biased towards zero: by
-    half a standard error, in 200 rows of four columns with half of the cells missing.
+    Its covariances are shrunk to their diagonal no more than the number of rows makes necessary.
+    More shrinkage hardly changes held-out likelihoods, but biases regressions on drawn rows: their
+    coefficients were half a standard error too small in 200 rows of four columns with half of the
+    cells missing.
     """
     columns = mixture.columns
     choices = mixture.choices
@@ -74,7 +75,7 @@ def redrawn(
         models.append(drawn_parameters(part, sums, random_state, before))
     tree = mixture.tree
     if tree is not None:
-        # The states of its hidden variables are expected.
+        # Hidden states are not drawn: the M-step sees their expected counts under random weights.
         tree = tree.m_step(
             tree.expected(mixture.columns, *bootstrapped(rows, weight, random_state))
         )
@@ -90,9 +91,9 @@ def drawn_sums(
     """The sums over weighted rows, each of which belongs to one Gaussian that is drawn."""
     share = model.mixture.joint(rows)
     to_responsibilities(share, rows, model.prior.background_weight)
-    # Rows above the last sum belong to the background.
+    # A row whose number is above all sums belongs to the background.
     is_drawn = np.cumsum(share, axis=0) > random_state.random_sample(len(weight))
-    # Of all Gaussians up to whose sum the number lies, the first one is drawn.
+    # Sums increase: the first Gaussian whose sum exceeds the number is drawn.
     is_drawn[1:] &= ~is_drawn[:-1].copy()
     return Sums.from_rows(model.mixture, rows, is_drawn * weight)
 
@@ -103,23 +104,23 @@ def drawn_parameters(
     random_state: np.random.RandomState,
     start: GaussianMixture,
 ) -> GaussianMixture:
-    """Draw parameters around those of the M-step from some sums about a model."""
-    # Rows for each number, and for one more, that are like a component before the draws. With as
-    # many, covariances are expected to shrink from step to step where no cell is observed.
-    rows_each = 2.0
-    # Counts of states and weights, at least, when they are drawn.
-    least = 1e-12
+    """Draw parameters around those of the M-step, given the sums over rows."""
+    # Rows for each number, and for one more, that are like a component before the draws: enough to
+    # bound covariances where no cell is observed.
+    rows_of_number = 2.0
+    # No drawn count of a state or a Gaussian is less.
+    least_count = 1e-12
     model, prior, params = part
     n_components, d = model.gaussians.mean.shape
-    n_like_start = rows_each * (d + 1.0) if n_components > 1 else 0.0
+    n_like_start = rows_of_number * (d + 1.0) if n_components > 1 else 0.0
     fitted = part.m_step(_with_rows_like(start, n_like_start, model, sums)).mixture
     gaussians = fitted.gaussians
     n_rows = sums.by_width.sum(axis=1)
-    by_width = random_state.standard_gamma(sums.by_width) + least
+    by_width = random_state.standard_gamma(sums.by_width) + least_count
     counts = random_state.standard_gamma(np.exp(fitted.log_table) * (n_rows + 1.0)[:, np.newaxis])
     n_rows += n_like_start + (params.strength * d if n_components > 1 else 0.0)
     # One component with fewer rows than this has draws without bounds, too.
-    n_rows = np.maximum(n_rows, rows_each * d + 1.0)[:, np.newaxis]
+    n_rows = np.maximum(n_rows, rows_of_number * d + 1.0)[:, np.newaxis]
     # Bartlett: the root of a Wishart matrix has chi variables on its diagonal, and normals below.
     n_before = np.zeros(d) if params.factorised else np.arange(d)
     half = np.tril(random_state.standard_normal((n_components, d, d)), -1) * (not params.factorised)
@@ -133,7 +134,7 @@ def drawn_parameters(
     mean = gaussians.mean + error / np.sqrt(n_of_mean)[:, np.newaxis]
     return fitted._replace(
         weights=by_width.sum(axis=1) / by_width.sum(),
-        log_table=log_tables(counts + least, prior.state_ptr),
+        log_table=log_tables(counts + least_count, prior.state_ptr),
         gaussians=Gaussians.from_covariance(mean, root @ root.transpose(0, 2, 1)),
         proportion=(by_width / by_width.sum(axis=1, keepdims=True)).ravel(),
     )

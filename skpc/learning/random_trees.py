@@ -1,7 +1,8 @@
-"""Growing random trees, the tables of their leaves, and what a forest chooses.
+"""Learning a generative forest: its trees, the tables at their leaves, and the choice of leaves.
 
 Trees are grown by scikit-learn on the positions of bins. The tables of a tree are shrunk along its
-paths: what a node says is the prior of the nodes below.
+paths: the probabilities at a node are the prior of the nodes below. The forest itself is in
+:mod:`skpc.learning.forest`.
 """
 
 from collections.abc import Callable
@@ -18,9 +19,8 @@ from skpc._threads import in_threads
 from skpc.domain import Domain
 from skpc.learning.forest import Forest, Layout, Tree, add_tree, lay_out
 
-#: Least weights of leaves that compete. Small forests predict the rows that are in none of their
-#: bags, whole and with this share of their cells removed. Of many rows, some are enough.
-_LEAST = {"all": (2.0, 8.0), "class": (8.0,)}
+#: Least weights of a leaf to choose from, where its tables are of all rows or of each class.
+_LEAF_WEIGHTS = {"all": (2.0, 8.0), "class": (8.0,)}
 
 
 class ForestOptions(NamedTuple):
@@ -41,8 +41,20 @@ class _Grown(NamedTuple):
     weight: Floats
 
 
-class Rows(NamedTuple):
-    """What trees are grown from: bins of distinct rows, -1 where missing, classes and weights."""
+class BinnedRows(NamedTuple):
+    """What trees are grown from.
+
+    Attributes
+    ----------
+    layout : Layout
+        Places of the bins in the tables.
+    bins : ndarray of shape (n_rows, n_columns), int
+        The bins of distinct rows, numbered over all columns; -1 where missing.
+    code : ndarray of shape (n_rows,), int
+        Their classes.
+    weight : ndarray of shape (n_rows,)
+    n_classes : int
+    """
 
     layout: Layout
     bins: Ints
@@ -90,12 +102,14 @@ def learn_forest(
            [0.5, 0.5]])
     """
     # Cuts of a column of numbers that trees choose from.
-    cuts = 255
-    layout, bins = lay_out(domain, rows, class_weight, cuts)
+    n_cuts = 255
+    layout, bins = lay_out(domain, rows, class_weight, n_cuts)
     code = class_weight.argmax(axis=1)
     weight = class_weight.sum(axis=1)
-    data = Rows(layout, layout.of_codes(bins.states(rows)), code, weight, class_weight.shape[1])
-    choices = _chosen(data, options, random_state)
+    data = BinnedRows(
+        layout, layout.of_codes(bins.states(rows)), code, weight, class_weight.shape[1]
+    )
+    choices = _chosen_leaves(data, options, random_state)
 
     def tree(seed: int) -> Tree:
         grown = _grow(data, choices[1], options, seed)
@@ -106,24 +120,30 @@ def learn_forest(
     return Forest(domain, bins, layout, in_threads(tree, seeds.tolist()), choices)
 
 
-def _chosen(
-    data: Rows, options: ForestOptions, random_state: np.random.RandomState
+def _chosen_leaves(
+    data: BinnedRows, options: ForestOptions, random_state: np.random.RandomState
 ) -> tuple[str, float]:
-    """What the tables of a leaf are of, and its least weight."""
+    """Choose whether leaves have tables of "all" rows or of each "class", and their least weight.
+
+    Small forests of each candidate predict the classes of rows that are not in the bag of a tree,
+    whole and with some cells removed.
+    """
+    # Shares of the cells that are removed.
     rates = (0.0, 0.4)
+    # Trees of a small forest, and about how many rows of a large table it sees.
     few_trees = 10
     most_rows = 20_000
-    # Entries of the tables of a forest, beyond which leaves have more rows by themselves.
-    entries = 2.0**27
-    kinds = list(_LEAST) if options.leaves == "auto" else [options.leaves]
+    # Entries of the tables of a forest, beyond which its leaves must be heavier.
+    most_entries = 2.0**27
+    kinds = list(_LEAF_WEIGHTS) if options.leaves == "auto" else [options.leaves]
     candidates: list[tuple[str, float]] = []
     # With a single class, tables of a class are those of all rows.
     for kind in kinds[: data.n_classes]:
         n_entries = (data.layout.place.max() + 1.0) * data.n_classes ** (kind == "class")
-        # Leaves of this weight are so few that the tables of all trees keep to the entries.
-        enough = options.n_estimators * data.weight.sum() * n_entries / entries
+        # Leaves of this weight are few enough for the tables of all trees.
+        least_size = options.n_estimators * data.weight.sum() * n_entries / most_entries
         given = options.min_samples_leaf
-        sizes = np.maximum(_LEAST[kind], enough) if given == "auto" else [float(given)]
+        sizes = np.maximum(_LEAF_WEIGHTS[kind], least_size) if given == "auto" else [float(given)]
         candidates += [(kind, float(size)) for size in np.unique(sizes)]
     if len(candidates) == 1:
         return candidates[0]
@@ -140,8 +160,9 @@ def _chosen(
     grown: dict[float, list[_Grown]] = {}
     best = candidates[0]
     losses = np.full(len(share), np.inf)
-    # Tables of classes are sure of more than they know: they must gain this many standard errors.
-    errors = 3.0
+    # Another kind of tables has to gain this many standard errors: tables of classes are often too
+    # sure of themselves.
+    n_errors = 3.0
     for kind, size in candidates:
         # Tables of either kind are made from the same trees.
         if size not in grown:
@@ -149,33 +170,33 @@ def _chosen(
         new_losses = _losses(data, grown[size], kind, copies)
         gain = losses - new_losses
         error = np.sqrt(share**2 @ (gain - share @ gain) ** 2) if kind != best[0] else 0.0
-        if share @ gain > errors * error:
+        if share @ gain > n_errors * error:
             best = (kind, size)
             losses = new_losses
     return best
 
 
-def _losses(data: Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) -> Floats:
-    """Log loss of each row under the trees that did not have it in their bag."""
+def _losses(data: BinnedRows, grown: list[_Grown], leaves: str, copies: list[Ints]) -> Floats:
+    """Mean log loss of each row, over copies of it, under trees without it in their bag."""
 
     def predict(grown_tree: _Grown) -> Floats:
         tree = _with_tables(data, grown_tree, leaves)
-        out = grown_tree.weight == 0.0
-        answers = np.zeros((len(copies), out.sum(), data.n_classes))
+        is_out = grown_tree.weight == 0.0
+        answers = np.zeros((len(copies), is_out.sum(), data.n_classes))
         for bins, answer in zip(copies, answers):
-            add_tree(data.layout, tree, bins[out], TRUE, answer)
+            add_tree(data.layout, tree, bins[is_out], TRUE, answer)
         return answers
 
     total = np.zeros((len(copies), len(data.code), data.n_classes))
     for grown_tree, predictions in zip(grown, in_threads(predict, grown)):
         total[:, grown_tree.weight == 0.0] += predictions
     # Half a tree that knows nothing is added: a row that is in all bags has a finite loss.
-    known = total[:, np.arange(len(data.code)), data.code] + 0.5 / data.n_classes
-    return -np.log(known / (total.sum(axis=2) + 0.5)).mean(axis=0)
+    true_class = total[:, np.arange(len(data.code)), data.code] + 0.5 / data.n_classes
+    return -np.log(true_class / (total.sum(axis=2) + 0.5)).mean(axis=0)
 
 
-def _grow(data: Rows, least: float, options: ForestOptions, seed: int) -> _Grown:
-    """Grow a tree from rows whose missing cells are drawn from those of their class."""
+def _grow(data: BinnedRows, least_weight: float, options: ForestOptions, seed: int) -> _Grown:
+    """Grow a tree whose leaves have some least weight; :func:`fill` draws missing cells."""
     random_state = np.random.RandomState(seed)
     weight = data.weight
     bins = fill(data, random_state.random_sample((data.bins < 0).sum()))
@@ -192,25 +213,26 @@ def _grow(data: Rows, least: float, options: ForestOptions, seed: int) -> _Grown
     if max_features == "auto":
         max_features = min(n_columns, round(2.0 * n_columns**0.5))
     # scikit-learn takes no greater share than a half.
-    share = min(least / weight.sum(), 0.5)
+    share = min(least_weight / weight.sum(), 0.5)
     tree = DecisionTreeClassifier(
         max_features=max_features, min_weight_fraction_leaf=share, random_state=random_state
     ).fit(position[drawn], data.code[drawn], sample_weight=weight[drawn])
     return _Grown(tree.tree_, tree.tree_.apply(position), weight)
 
 
-def fill(data: Rows, u: Floats) -> Ints:
-    """Draw missing bins by uniform numbers, one each, from those that rows of their class know.
+def fill(data: BinnedRows, u: Floats) -> Ints:
+    """Fill each missing cell with the bin of a row of its class, drawn by a uniform number.
 
-    Where none of these does, any row will do; a column without a cell gets its first bin. The
-    numbers are for the missing cells of the first column, then for those of the second, and so on.
+    Where no row of the class has the cell, it is drawn from all rows; a column without a cell gets
+    its first bin. The uniform numbers ``u`` belong to the missing cells of the first column, then
+    to those of the second, and so on.
     """
     filled = data.bins.copy()
     by_class = np.argsort(data.code, kind="stable")
     n_drawn = 0
     for column, bins in enumerate(data.bins.T):
         missing = np.flatnonzero(bins < 0)
-        heights = u[n_drawn : n_drawn + len(missing)]
+        uniform = u[n_drawn : n_drawn + len(missing)]
         n_drawn += len(missing)
         # The rows that have the cell, class by class: those of a class are a stretch.
         known = by_class[bins[by_class] >= 0]
@@ -223,17 +245,17 @@ def fill(data: Rows, u: Floats) -> Ints:
         has_none = begin == end
         begin[has_none] = 0
         end[has_none] = len(known)
-        reached = np.append(0.0, np.cumsum(data.weight[known]))
-        aims = reached[begin] + heights * (reached[end] - reached[begin])
-        drawn = np.searchsorted(reached[1:], aims, side="right")
+        cumulated = np.append(0.0, np.cumsum(data.weight[known]))
+        drawn_weight = cumulated[begin] + uniform * (cumulated[end] - cumulated[begin])
+        drawn = np.searchsorted(cumulated[1:], drawn_weight, side="right")
         # Rounding must not lead out of the class.
         filled[missing, column] = bins[known[np.clip(drawn, begin, end - 1)]]
     return filled
 
 
-def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
-    """A tree with the distributions of its leaves."""
-    (tree, node, weight) = grown
+def _with_tables(data: BinnedRows, grown: _Grown, leaves: str) -> Tree:
+    """A grown tree with the tables of its leaves."""
+    tree, node, weight = grown
     n_classes = data.n_classes
     is_leaf = tree.children_left < 0
     n_nodes = tree.node_count
@@ -251,7 +273,7 @@ def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
         np.empty((n_leaves, n_tables, n_places)),
         *np.empty((2, n_leaves, n_columns), np.int64),
     )
-    # Weights of places and of classes in the nodes where rows end.
+    # Weights of places in tables, and of classes, in the nodes where rows end.
     row, column = np.nonzero(data.bins >= 0)
     table = node[row] * n_tables + data.code[row] % n_tables
     entry = table * n_places + data.layout.place[data.bins[row, column]]
@@ -269,8 +291,19 @@ def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
 
 
 def _shrink(layout: Layout, tree: Tree, counts: Floats, class_weight: Floats) -> None:
-    """Turn the counts of the leaves of a tree into probabilities, from the root on."""
-    # What is known above a node counts in it as this many rows: of columns, and of the class.
+    """Turn the counts at the leaves of a tree into probabilities, shrunk from the root on.
+
+    Parameters
+    ----------
+    layout : Layout
+    tree : Tree
+        Its boxes and tables are written.
+    counts : ndarray of shape (n_nodes, n_tables, n_places)
+        Weights of the rows that end in each node; overwritten.
+    class_weight : ndarray of shape (n_nodes, n_classes)
+        The same for classes; overwritten.
+    """
+    # The probabilities at a node count as this many rows in its children: of columns, of the class.
     table_rows = 10.0
     class_rows = 0.3
     n_nodes, n_tables, n_places = counts.shape
@@ -302,13 +335,13 @@ def _shrink(layout: Layout, tree: Tree, counts: Floats, class_weight: Floats) ->
     bins = np.arange(len(layout.place))
     shares = csr_array((layout.share, (bins, layout.place)), (len(bins), n_places))
     inside = in_box @ shares
-    # Outside of the box both are zero.
+    # Shape (n_nodes, n_places). Outside of the box a divisor of one keeps zeros.
     part = divisors(inside)
     starts = np.append(0, np.maximum.reduceat(layout.place, layout.first[:-1])[:-1] + 1)
     n_places_of = np.diff(starts, append=n_places)
 
     def blend(prior: Floats, counts: Floats) -> Floats:
-        """Probabilities, where each column gets rows more that are like the prior."""
+        """Probabilities by counts and ``table_rows`` rows of each column that are like a prior."""
         of_columns = [np.add.reduceat(table, starts, axis=2) for table in (prior, counts)]
         scale, total = (np.repeat(sums, n_places_of, axis=2) for sums in of_columns)
         return (counts + table_rows / scale * prior) / (total + table_rows)
@@ -320,7 +353,7 @@ def _shrink(layout: Layout, tree: Tree, counts: Floats, class_weight: Floats) ->
     class_weight[0] /= mass[0] + class_rows
     for level in levels:
         for child in (tree.left[level], tree.right[level]):
-            # The prior of a child is what its parent says of the part of the box that it has.
+            # The prior of a child are the probabilities of its parent in the box of the child.
             ratio = (inside[child] / part[level])[:, np.newaxis]
             counts[child] = blend(counts[level] * ratio, counts[child])
             class_weight[child] += class_rows * class_weight[level]

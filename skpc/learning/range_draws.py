@@ -1,6 +1,7 @@
-"""Draws within ranges of numbers, by regressions of their scores on the rest of their rows.
+"""Draws for cells that are known as ranges of numbers, by regressions on the rest of their rows.
 
-A learner must not see ranges as if they were independent of the rest of their row.
+Learners see these draws in place of ranges. Draws from the laws of the columns alone would be
+independent of the rest of their rows, which the ranges are not.
 """
 
 from typing import Any
@@ -22,22 +23,23 @@ def draws_given_rows(
     weight: Floats,
     random_state: np.random.RandomState,
 ) -> Floats:
-    """Encoded rows whose ranges of numbers have draws given the other cells of their rows.
+    """Draw the cells that are known as ranges of numbers, given the other cells of their rows.
 
     Parameters
     ----------
     domain : Domain
     events : Events
-        The rows as they are.
+        The rows with their ranges.
     rows : ndarray of shape (n_rows, n_features)
-        The same with draws from the laws of their columns.
+        The same rows, encoded, in which ranges are draws from the laws of their columns.
     weight : ndarray of shape (n_rows,)
     random_state : RandomState
 
     Returns
     -------
     ndarray of shape (n_rows, n_features)
-        Draws within equal ranges of many rows are those of before, in another order.
+        The rows with new draws. Where many rows have the same range, their former draws change
+        places, so that the law of the column stays.
     """
     places = np.arange(domain.n_features)
     columns = [place for place in np.unique(events.column) if domain[place].states is None]
@@ -50,8 +52,8 @@ def draws_given_rows(
             other_places = places[(places != column) & ~domain.is_hidden]
             # The design is made anew each time: it has the draws just made in other columns.
             design = _completed(domain.taken(other_places), filled[:, other_places], weight)
-            drawing = _Drawing(domain[column].law, events.only(places == column))
-            filled[:, column] = drawing.drawn(design, filled[:, column], weight, random_state)
+            ranges = _ColumnRanges(domain[column].law, events.only(places == column))
+            filled[:, column] = ranges.drawn(design, filled[:, column], weight, random_state)
     return filled
 
 
@@ -66,7 +68,7 @@ def _completed(domain: Domain, rows: Floats, weight: Floats) -> Floats:
         if law is not None:
             scores[:, place] = law.scaled(rows[:, place])
     features = one_hot(domain, scores)
-    # Factors take no column that is empty or constant; these functions pass over NaN.
+    # Factors take no empty or constant column. `fmax` and `fmin` pass over NaN.
     varies = np.fmax.reduce(features) > np.fmin.reduce(features)
     features = features[:, varies]
     if not varies.any():
@@ -74,15 +76,15 @@ def _completed(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     return np.hstack([Factors.fit(features, weight).completed(features), constant])
 
 
-class _Drawing:
-    """What is known of the cells of a column of numbers.
+class _ColumnRanges:
+    """The cells of a column of numbers that are known as ranges.
 
     Parameters
     ----------
     law : Law or None
-        Of the column.
+        The law of the column.
     events : Events
-        What is said of it.
+        The events of the column.
     """
 
     def __init__(self, law: Any, events: Events):
@@ -91,7 +93,7 @@ class _Drawing:
         place = events.ptr[rows]
         ends = np.array([events.low[place], events.high[place]])
         end_scores = ends if law is None else np.array(law.end_scores(*ends))
-        # Several alternatives, and ranges of all numbers, keep the draws that they have.
+        # Cells with several ranges, or one without ends, keep their former draws.
         has_end = np.isfinite(end_scores).any(axis=0)
         self.rows: Ints = rows[has_end]
         self.low, self.high = ends[:, has_end]
@@ -134,14 +136,14 @@ class _Drawing:
         return filled
 
     def _with_law(self, drawn: Floats, before: Floats) -> Floats:
-        """Draws in place of which ranges of many rows have those of before, in the same order."""
+        """Draws; where many rows have one range, their former draws in the order of the new."""
         ends = np.column_stack([self.low, self.high])
-        kind = np.unique(ends, axis=0, return_inverse=True)[1].ravel()
+        range_number = np.unique(ends, axis=0, return_inverse=True)[1].ravel()
         matched = drawn.copy()
-        # Ranges of at least so many rows keep the law of their draws.
-        alike = 10
-        for number in np.flatnonzero(np.bincount(kind) >= alike).tolist():
-            members = np.flatnonzero(kind == number)
+        # Ranges of at least so many rows keep the law of their former draws.
+        least_rows = 10
+        for number in np.flatnonzero(np.bincount(range_number) >= least_rows).tolist():
+            members = np.flatnonzero(range_number == number)
             # The new draws say which row has the smallest number, those of before what it is.
             order = np.argsort(drawn[members], kind="stable")
             matched[members[order]] = np.sort(before[members])
@@ -151,17 +153,17 @@ class _Drawing:
 def _drawn_residuals(
     residuals: Ranges, mean: Floats, weight: Floats, random_state: np.random.RandomState
 ) -> Floats:
-    """Residuals with draws within ranges, by their law in rows of about the same mean.
+    """Residuals with draws within ranges, by their law in a stratum of rows with similar means.
 
-    One law for all rows would be wrong where spread or shape follow the mean, above all where those
-    of some means are seldom known: a stratum has its own curve of Kaplan and Meier.
+    Spread and shape of residuals may follow the mean, and at some means few residuals are known:
+    each stratum has a Kaplan-Meier curve of its own.
     """
     # Known cells of a stratum.
-    size = 100.0
+    known_of_stratum = 100.0
     order = np.lexsort((residuals.high, residuals.low, mean))
     # Strata have about equally many known cells, for these tell the shape of the law.
     known = np.cumsum((weight * residuals.is_value)[order])
-    n_strata = max(1, int(known[-1] / size))
+    n_strata = max(1, int(known[-1] / known_of_stratum))
     edges = known[-1] * np.arange(1, n_strata) / n_strata
     drawn = np.empty(len(mean))
     for index in np.split(order, np.searchsorted(known, edges)):

@@ -1,9 +1,9 @@
 """Mixtures of cutset networks whose tables are shrunk towards those of the whole table.
 
-A component has only a part of the rows. The prior of its tables is therefore not even: it is some
-number of rows that are distributed like the whole table. Held-out rows decide on that number, and
-whether the components have structures of their own or that of a single network, which the mixture
-then becomes as the number grows. Networks become circuits at once, and EM is that of circuits.
+A component has only a part of the rows. The prior of its tables is therefore not uniform: it is a
+number of rows that are distributed like the whole table, the strength of shrinkage. Held-out rows
+decide on the strength, and whether the components have structures of their own or that of a single
+network. Networks become circuits at once, and EM is that of circuits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,26 +23,26 @@ from skpc.queries.flows import PseudoCounts, pseudo_counts_from
 from skpc.queries.parameters import em_step, fit_to_rows
 from skpc.queries.passes.induced import log_joint
 
-#: When EM on the tables ends.
+#: When EM on the tables of all components ends.
 _STOP = Stop(20, 1e-4)
 
 
 class TrainingRows(NamedTuple):
-    """Encoded rows as they are, the same with their missing cells filled, and their weights."""
+    """Encoded rows, NaN where missing; the same with all cells filled; and their weights."""
 
     rows: Floats
     complete: Floats
     weight: Floats
 
     def with_weight(self, weight: Floats) -> Self:
-        """The rows that have some of other weights."""
+        """The rows with other weights, without those of weight zero."""
         is_present = weight > 0
         return type(self)(self.rows[is_present], self.complete[is_present], weight[is_present])
 
-    def as_they_are(self, circuit: Circuit, prior: PseudoCounts) -> Circuit:
-        """A circuit that filled rows have fitted, after a step of EM on the rows as they are.
+    def refitted(self, circuit: Circuit, prior: PseudoCounts) -> Circuit:
+        """A circuit fitted to filled rows, after a step of EM on the rows with missing cells.
 
-        What has been filled into cells is noise, and a single network has learned without it.
+        Filled cells are noise, which a single network has learned without.
         """
         if not np.isnan(self.rows).any():
             return circuit
@@ -58,15 +58,14 @@ def learn_shrunken_mixture(
     learn_components: Callable[[Floats, Floats, Floats | None], Fit],
     tol: float,
 ) -> tuple[Fit, Circuit, float]:
-    """Learn a mixture and shrink its tables as strongly as suits held-out rows.
+    """Learn a mixture, with the structures and the shrinkage that suit held-out rows.
 
-    Three quarters of the rows teach a single network and components with structures of their own.
-    Mixtures of either structure, shrunk more and more strongly, try to predict the last quarter
-    better than the single network; each quarter in turn, until a thousand rows have been held out.
-    The components keep their own structures unless these are not safely better than the single
-    network, or its structure is safely better than theirs. The best mixture gives the first
-    responsibilities when all rows are learned from. EM on the rows as they are, with missing cells
-    summed out, ends the fit.
+    A single network and components with structures of their own are learned from three quarters of
+    the rows. Mixtures of either kind of structure, shrunk more and more strongly, predict the last
+    quarter; each quarter in turn, until a thousand rows have been held out. The components keep
+    their own structures unless these are not safely better than the single network, or its
+    structure is safely better than theirs (:func:`safe_mean`). The best mixture gives the first
+    responsibilities when all rows are learned from. EM with missing cells summed out ends the fit.
 
     Parameters
     ----------
@@ -92,12 +91,13 @@ def learn_shrunken_mixture(
         The networks, the circuit of their mixture, and the strength of its pseudo-counts.
     """
 
-    # Strengths in turn without a gain on the held-out rows that end the search.
+    # So many stronger shrinkages in a row without a gain on the held-out rows end the search.
     patience = 2
 
     def finished(
         learned: Fit, networks: Sequence[CutsetNetwork], start: Floats, strength: float
     ) -> tuple[Fit, Circuit, float]:
+        """The mixture of networks, learned from all rows from these responsibilities on."""
         shrunken = Shrunken.from_networks(networks, training, param_ess, learner.build)
         rows, complete, weight = training
         circuit = shrunken.fitted(complete, weight, start, strength)
@@ -110,7 +110,7 @@ def learn_shrunken_mixture(
 
     weight = training.weight
     held_out_weight = []
-    firsts = list[Fit]()
+    quarter_fits = list[Fit]()
     separate_paths = []
     shared_paths = []
     for train_weight, held in quarters(weight):
@@ -120,47 +120,56 @@ def learn_shrunken_mixture(
         taught = training.with_weight(train_weight)
         held_out = training.with_weight(held)
         single = learn_network(*taught[1:])
-        first_fit = learn_components(*taught[1:], None)
-        wholes = taught, param_ess, learner.build
-        (alone,) = Shrunken.from_networks([single], *wholes).wholes
-        start = first_fit.statistics.responsibility
+        quarter_fit = learn_components(*taught[1:], None)
+        source = taught, param_ess, learner.build
+        (alone,) = Shrunken.from_networks([single], *source).targets
+        start = quarter_fit.statistics.responsibility
         log_density_alone = log_likelihood(alone, held_out.rows)
-        path = taught, start, held_out.rows, log_density_alone
-        networks = first_fit.model.networks
-        separate_paths.append(Shrunken.from_networks(networks, *wholes).path(*path))
-        shared_paths.append(Shrunken.from_networks([single] * len(networks), *wholes).path(*path))
-        firsts.append(first_fit)
+        path_rows = taught, start, held_out.rows, log_density_alone
+        networks = quarter_fit.model.networks
+        separate_paths.append(Shrunken.from_networks(networks, *source).path(*path_rows))
+        shared_paths.append(
+            Shrunken.from_networks([single] * len(networks), *source).path(*path_rows)
+        )
+        quarter_fits.append(quarter_fit)
         held_out_weight.append(held_out.weight)
-    # Strength where there are too few rows to hold any out.
-    untold = 100.0
-    if not firsts:
+    # The strength where there are too few rows to hold any out.
+    usual_strength = 100.0
+    if not quarter_fits:
         learned = learn_components(training.complete, weight, None)
         start = learned.statistics.responsibility
-        return finished(learned, learned.model.networks, start, untold)
+        return finished(learned, learned.model.networks, start, usual_strength)
     test_weight = np.concatenate(held_out_weight)
     separate, shared = (
         best_of(_attempts(paths, test_weight), lambda attempt: attempt.score, patience)
         for paths in (separate_paths, shared_paths)
     )
+    # The single network has the score zero.
     best = max(separate, shared, key=lambda attempt: attempt.score)
-    # The circuit of an attempt is that of the first quarter held out.
-    first_fit = firsts[0]
+    # The circuit of an attempt was learned without the first quarter.
+    quarter_fit = quarter_fits[0]
     if separate.score > 0 and safe_mean(shared.gain - separate.gain, test_weight) <= 0:
         best = separate
-    # The circuit has learned from some of the rows, and divides all of them.
+    # A circuit that has learned from some of the rows divides all of them.
     start = posterior(best.circuit, training.complete)
     if best is shared:
-        return finished(first_fit, [network] * start.shape[1], start, best.strength)
-    then = learn_components(training.complete, weight, start)
-    then = then._replace(n_iter=first_fit.n_iter + then.n_iter)
-    start = then.statistics.responsibility
-    return finished(then, then.model.networks, start, best.strength)
+        return finished(quarter_fit, [network] * start.shape[1], start, best.strength)
+    learned = learn_components(training.complete, weight, start)
+    learned = learned._replace(n_iter=quarter_fit.n_iter + learned.n_iter)
+    start = learned.statistics.responsibility
+    return finished(learned, learned.model.networks, start, best.strength)
 
 
 class Shrunken(NamedTuple):
-    """Components whose parameters are those of the whole table, which all are shrunk towards."""
+    """A mixture whose components are shrunk to their targets.
 
-    wholes: list[Circuit]
+    Attributes
+    ----------
+    targets : list of Circuit
+        For each component the circuit of its structure with tables of the whole table of rows.
+    """
+
+    targets: list[Circuit]
 
     @classmethod
     def from_networks(
@@ -170,22 +179,23 @@ class Shrunken(NamedTuple):
         param_ess: float,
         build: Build,
     ) -> Self:
-        """Count all rows and smooth; a network that comes several times is counted once."""
-        made: dict[int, Circuit] = {}
+        """The targets: tables of each network are counted on all rows, and smoothed."""
+        # A network that several components share is counted once.
+        circuit_of: dict[int, Circuit] = {}
         for network in networks:
-            if id(network) not in made:
+            if id(network) not in circuit_of:
                 circuit = build(network)
-                even = uniform_pseudo_counts(circuit, param_ess)
+                uniform = uniform_pseudo_counts(circuit, param_ess)
                 # A component is deterministic: one iteration finds its tables.
-                circuit = em_step(circuit, training.complete, training.weight, even)
-                made[id(network)] = training.as_they_are(circuit, even)
-        return cls([made[id(network)] for network in networks])
+                circuit = em_step(circuit, training.complete, training.weight, uniform)
+                circuit_of[id(network)] = training.refitted(circuit, uniform)
+        return cls([circuit_of[id(network)] for network in networks])
 
     def prior(self, strength: float) -> PseudoCounts:
-        """Pseudo-counts of the mixture: for each component so many rows like the whole table."""
-        n_components = len(self.wholes)
-        even = mixture(self.wholes, np.full(n_components, 1.0 / n_components))
-        return pseudo_counts_from(even, strength * n_components)
+        """Pseudo-counts of the mixture: ``strength`` rows like its target for each component."""
+        n_components = len(self.targets)
+        equal_mixture = mixture(self.targets, np.full(n_components, 1.0 / n_components))
+        return pseudo_counts_from(equal_mixture, strength * n_components)
 
     def fitted(
         self,
@@ -195,16 +205,17 @@ class Shrunken(NamedTuple):
         strength: float,
         stop: Stop = _STOP,
     ) -> Circuit:
-        """EM on the tables of the mixture, from given responsibilities on."""
+        """The mixture after EM on its tables, from responsibilities (n_rows, n_components) on."""
+        # Each component starts from the rows that belong to it and rows like its target.
         weights = weight[:, np.newaxis] * responsibility
         parts = [
             em_step(
-                whole,
+                target,
                 rows[is_member],
                 member_weight[is_member],
-                pseudo_counts_from(whole, strength),
+                pseudo_counts_from(target, strength),
             )
-            for whole, member_weight, is_member in zip(self.wholes, weights.T, weights.T > 0.0)
+            for target, member_weight, is_member in zip(self.targets, weights.T, weights.T > 0.0)
         ]
         if len(parts) == 1:
             return parts[0]
@@ -217,17 +228,17 @@ class Shrunken(NamedTuple):
     def path(
         self, taught: TrainingRows, start: Floats, held_out: Floats, log_density_alone: Floats
     ) -> Iterator[tuple[float, Floats, Circuit]]:
-        """Stronger and stronger shrinkage: the strength, gains of held-out rows, the mixture."""
-        # Strengths go up from this number of rows by a factor, at least to the last.
-        first = 10.0
+        """Mixtures of increasing strength: the strength, gains of held-out rows, the circuit."""
+        # Strengths begin here and grow by the factor, to this number of rows or to all rows.
+        weakest = 10.0
         factor = 10.0**0.5
-        last = 1000.0
-        strength = first
-        while strength <= max(last, taught.weight.sum()):
+        strongest = 1000.0
+        strength = weakest
+        while strength <= max(strongest, taught.weight.sum()):
             circuit = self.fitted(*taught[1:], start, strength)
-            # Each strength begins with what the one before it has found.
+            # The next strength begins with these responsibilities.
             start = posterior(circuit, taught.complete)
-            circuit = taught.as_they_are(circuit, self.prior(strength))
+            circuit = taught.refitted(circuit, self.prior(strength))
             yield strength, log_likelihood(circuit, held_out) - log_density_alone, circuit
             strength *= factor
 
@@ -238,7 +249,10 @@ def posterior(circuit: Circuit, complete: Floats) -> Floats:
 
 
 class _Attempt(NamedTuple):
-    """A mixture, and what it gains over a single network (nats): by row, and safely on average."""
+    """A mixture of one strength and its gains (nats) over a single network on held-out rows.
+
+    ``gain`` has one for each row, ``score`` is their :func:`safe_mean`.
+    """
 
     gain: Floats
     score: float
@@ -249,7 +263,8 @@ class _Attempt(NamedTuple):
 def _attempts(
     paths: Sequence[Iterator[tuple[float, Floats, Circuit]]], weight: Floats
 ) -> Iterator[_Attempt]:
-    """Stronger and stronger shrinkage of all quarters; the mixture is that of the first."""
+    """The mixtures of increasing strength, scored on all quarters that were held out."""
+    # The quarters have the same strengths; the circuit that is kept is that of the first.
     for steps in zip(*paths):
         gain = np.concatenate([gain for _, gain, _ in steps])
         strength, _, circuit = steps[0]
@@ -257,10 +272,7 @@ def _attempts(
 
 
 def safe_mean(gain: Floats, weight: Floats) -> float:
-    """Mean gain (nats a held-out row) less its standard error.
-
-    So a mixture that owes its gain to few rows does not beat one that is safely no worse.
-    """
+    """Mean gain (nats a held-out row) less its standard error: a gain by few rows counts little."""
     mean = np.average(gain, weights=weight)
     variance = np.average((gain - mean) ** 2, weights=weight)
     return float(mean - np.sqrt(variance / weight.sum()))

@@ -5,8 +5,6 @@ from scipy.optimize import minimize, nnls
 
 from skpc._arrays import Floats
 
-#: Curvature that is added, as a part of all of it: densities that are alike share the weight.
-_RIDGE = 1e-8
 #: A component that would weigh less than this is left out.
 _SMALLEST = 1e-3
 
@@ -48,12 +46,13 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         mixed = density @ weights
-        # The least of this sums to one by itself.
+        # With the sum of the weights as a penalty, the optimal weights sum to one.
         value = float(weights.sum() - share @ np.log(mixed))
         return value, 1.0 - (share / mixed) @ density
 
     bounds = [(0.0, None)] * n_components
-    # To the last digits: small differences of likelihoods decide which components count.
+    # The optimum is found to the last digits: small differences of likelihoods decide which
+    # components have any weight.
     options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1_000}
     weights = minimize(loss, weights, jac=True, bounds=bounds, options=options).x
     weights = weights / weights.sum()
@@ -88,8 +87,8 @@ def mean_weights(errors: Floats) -> tuple[Floats, Floats]:
     (array([0.5, 0.5, 0. ]), array([0.5 , 0.5 , 0.28, 1.  ]))
     """
     n_components = errors.shape[1]
-    # As if errors of each component had independent parts too, of this proportion of their square:
-    # components that are about as good share the weight.
+    # The errors of each component get an independent part, of this proportion of their squares:
+    # components that are about equally good share the weight.
     independent = 0.05
     noise = np.diag(np.sqrt(independent * (errors**2).sum(axis=0)))
     # Without the last row all would be zero: divided by their sum, weights are those that are best

@@ -1,4 +1,8 @@
-"""How strongly are parameters smoothed? Rows decide for networks; SoftLearn has its counts."""
+"""Pseudo-counts of the parameters of circuits, and how many of them held-out rows ask for.
+
+:func:`choose_param_ess` chooses the equivalent sample size of cutset networks. The other functions
+make pseudo-counts that know of missing cells, or of leaves that have been learned.
+"""
 
 from collections.abc import Callable
 
@@ -33,9 +37,9 @@ def choose_param_ess(
     """Choose the equivalent sample size of a network's parameters.
 
     Trees learned from three quarters of the rows, below the same cuts, predict the last quarter;
-    each quarter in turn, until a thousand rows have been held out. Rows that trees have been
-    learned from would choose too little smoothing: left out one at a time, they lost up to 18 nats
-    a row on the Twenty Datasets.
+    each quarter in turn, until a thousand rows have been held out. The rows that trees were learned
+    from would choose too little smoothing, even if their counts leave out one row at a time: that
+    lost up to 18 nats a row on the Twenty Datasets.
 
     Parameters
     ----------
@@ -48,10 +52,10 @@ def choose_param_ess(
     learn : callable
         Learned the network; takes the variables of the cuts as ``cuts``.
     shown : array of shape (n_rows, n_features), default=None
-        The states before missing cells were filled, -1 where they are missing: only what is shown
-        counts, the states of a variable where neither it nor the one above it is missing. What
-        fills a cell is easier to predict than what would have been there, and tables would seem to
-        have more rows than they have. Smoothed tables are like the filled columns then, not even.
+        The states before missing cells were filled, -1 where they are missing. A state then counts
+        only where neither it nor that of the variable above is missing: filled cells are easier to
+        predict than real ones. Pseudo-counts then have the proportions of the filled columns
+        instead of being uniform.
 
     Returns
     -------
@@ -72,6 +76,7 @@ def choose_param_ess(
     """
     log_likelihood = np.zeros(len(PARAM_ESS))
     is_shown = np.ones(codes.shape, bool)
+    # Without missing cells, pseudo-counts are uniform.
     shares = None
     if shown is not None and (shown < 0).any():
         is_shown = shown >= 0
@@ -84,35 +89,42 @@ def choose_param_ess(
             count_entries(circuit, codes[rows].astype(np.float64), part[rows], is_shown[rows])
             for rows, part in ((is_train, train_weight), (held > 0, held))
         )
-        even = uniform_pseudo_counts(circuit, 1.0, shares)
-        log_likelihood += held_out_log_likelihood(circuit, learned, held_out, PARAM_ESS, even)
+        unit_counts = uniform_pseudo_counts(circuit, 1.0, shares)
+        log_likelihood += held_out_log_likelihood(
+            circuit, learned, held_out, PARAM_ESS, unit_counts
+        )
     return float(PARAM_ESS[np.argmax(log_likelihood)])
 
 
 def held_out_log_likelihood(
-    circuit: Circuit, learned: Floats, held_out: Floats, param_ess: Floats, even: PseudoCounts
+    circuit: Circuit,
+    learned: Floats,
+    held_out: Floats,
+    param_ess: Floats,
+    unit_counts: PseudoCounts,
 ) -> Floats:
-    """Log-likelihood (nats) of held-out counts under tables smoothed from other counts.
+    """Log-likelihood (nats) of held-out counts under tables learned from other counts.
 
     Parameters
     ----------
     circuit : Circuit
-        That of a network.
+        The circuit of a network.
     learned, held_out : ndarrays of shape (n_entries,)
         What :func:`skpc.queries.passes.induced.count_entries` counts.
     param_ess : ndarray of shape (n,)
         Equivalent sample sizes.
-    even : PseudoCounts
-        The counts of an equivalent sample size of one.
+    unit_counts : PseudoCounts
+        The pseudo-counts of an equivalent sample size of one.
 
     Returns
     -------
     ndarray of shape (n,)
     """
-    added, table_begins = entries_of(circuit, *even)
+    added, table_begins = entries_of(circuit, *unit_counts)
     sizes = np.diff(table_begins, append=len(added))
     # Beside each entry stands the total of its table, shape (n_entries,).
     totals = [np.repeat(np.add.reduceat(part, table_begins), sizes) for part in (learned, added)]
+    # Entries without held-out rows add nothing to the likelihood.
     is_held = held_out > 0
     count, pseudo_count, total, added_total = (part[is_held] for part in (learned, added, *totals))
     log_likelihoods = []
@@ -125,22 +137,22 @@ def held_out_log_likelihood(
 def learned_from_shown(
     circuit: Circuit, complete: Floats, weight: Floats, shown: Bools, param_ess: float
 ) -> tuple[Circuit, PseudoCounts]:
-    """A network whose parameters rest on what is shown, and the pseudo-counts behind them.
+    """A circuit with parameters learned from observed cells, and its pseudo-counts.
 
-    What has been filled into cells divides rows at cuts, but is no evidence. Pseudo-counts are rows
-    with the shares of all filled columns. Where a column has few cells, its tables have many such
-    rows: as many as help to predict each of its cells from the others that are shown.
+    Filled cells divide rows at cuts, but are not counted. Pseudo-counts are rows with the
+    proportions of the filled columns. The tables of a column with many missing cells have more of
+    these rows: as many as help to predict each observed cell from the others.
 
     Parameters
     ----------
     circuit : Circuit
-        That of a network, or of a mixture of networks.
+        The circuit of a network, or of a mixture of networks.
     complete : ndarray of shape (n_rows, n_features)
         Encoded rows whose missing cells have been filled.
     weight : ndarray of shape (n_rows,)
         Their weights.
     shown : bool ndarray of shape (n_rows, n_features)
-        Which cells have not been filled.
+        Which cells were observed, not filled.
     param_ess : float
         Equivalent sample size of the tables of complete columns.
 
@@ -150,7 +162,7 @@ def learned_from_shown(
     """
     codes = read_cells(circuit.columns, complete)[0]
     shares = column_shares(codes, weight, circuit.n_states)
-    even = uniform_pseudo_counts(circuit, param_ess, shares)
+    base_counts = uniform_pseudo_counts(circuit, param_ess, shares)
     statistics = expected_statistics(circuit, complete, weight, shown)
     structure = circuit.structure
     parent = circuit.edge_parent
@@ -158,16 +170,17 @@ def learned_from_shown(
     decides = np.flatnonzero(structure.decision_var[parent] >= 0)
     states = states_of_leaves(leaves, circuit.n_states)
     leaf = np.repeat(states.leaf, states.size)
-    # The distributions of decisions come first, and those of leaves after them.
-    added = np.concatenate([even.edge[decides], even.param[states.param]])
+    # Entries (n_entries,) of the tables of decisions come first, then those of leaves; `owner` is
+    # the table of an entry, `variable` its column.
+    added = np.concatenate([base_counts.edge[decides], base_counts.param[states.param]])
     count = np.concatenate([statistics.edge_flow[decides], statistics.leaf_statistic[states.entry]])
     owner = np.concatenate([parent[decides], circuit.n_nodes + leaf])
     variable = np.concatenate([structure.decision_var[parent[decides]], leaves.var[leaf]])
     missing = np.average(~shown, axis=0, weights=weight)
     # Columns without missing cells keep their pseudo-counts.
     factor = 1.0 + missing * (evidence_factors(count, added, owner, variable) - 1.0)
-    edge = even.edge.copy()
-    param = even.param.copy()
+    edge = base_counts.edge.copy()
+    param = base_counts.param.copy()
     edge[decides] *= factor[structure.decision_var[parent[decides]]]
     param[states.param] *= factor[leaves.var[leaf]]
     prior = PseudoCounts(edge, param)
@@ -178,7 +191,7 @@ def learned_from_shown(
 def drawn_to_columns(
     circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: PseudoCounts
 ) -> tuple[Circuit, PseudoCounts]:
-    """Draw leaves whose columns have missing cells to the laws of these columns.
+    """Smooth the leaves of columns with missing cells by rows that are like their columns.
 
     Parameters
     ----------
@@ -189,16 +202,17 @@ def drawn_to_columns(
     weight : ndarray of shape (n_rows,)
         Their weights.
     pseudo_count : PseudoCounts
-        What smooths the leaves of complete columns.
+        The pseudo-counts of the circuit.
 
     Returns
     -------
     Circuit, PseudoCounts
-        The circuit, and the pseudo-counts with those of :func:`rows_like_columns`.
+        The smoothed circuit, and the pseudo-counts with those of :func:`rows_like_columns`.
     """
     leaves = circuit.structure.leaves
-    counts_of_params = pseudo_count.param.copy()
+    param_counts = pseudo_count.param.copy()
     states = states_of_leaves(leaves, circuit.n_states)
+    # Only leaves that are tables of states are smoothed: entries of these, shape (n_entries,).
     is_table = np.repeat(only_states(leaves)[states.leaf], states.size)
     if not is_table.any():
         return circuit, pseudo_count
@@ -215,12 +229,13 @@ def drawn_to_columns(
     share = np.concatenate(column_shares(codes, weight, circuit.n_states))
     state_ptr = offsets(circuit.n_states)
     added = rows_like_columns(count, table, state, mass, share, state_ptr)
-    counts_of_params[place] += added
-    total = group_sums(table, count + counts_of_params[place])[table]
+    param_counts[place] += added
+    total = group_sums(table, count + param_counts[place])[table]
+    # Leaves of complete columns get no such rows, and keep their parameters.
     drawn = added > 0.0
     param = circuit.param.copy()
-    param[place[drawn]] = np.log((count + counts_of_params[place]) / total)[drawn]
-    return circuit.with_parameters(param=param), pseudo_count._replace(param=counts_of_params)
+    param[place[drawn]] = np.log((count + param_counts[place]) / total)[drawn]
+    return circuit.with_parameters(param=param), pseudo_count._replace(param=param_counts)
 
 
 def refinement_pseudo_counts(
@@ -232,20 +247,20 @@ def refinement_pseudo_counts(
     like_column: float,
     as_learned: float,
 ) -> PseudoCounts:
-    """Pseudo-counts that hold a leaf near the shares of its column, and near its own as learned.
+    """Pseudo-counts that hold a leaf near the proportions of its column, and near itself.
 
     Parameters
     ----------
     circuit : Circuit
-        A circuit of SoftLearn.
+        A circuit that SoftLearn has learned.
     rows : ndarray of shape (n_rows, n_features)
         Encoded rows, NaN where missing.
     weight : ndarray of shape (n_rows,)
         Their weights.
     per_edge : float
-        Count of each weight.
+        Pseudo-count of each weight of a sum.
     like_column : float
-        Cells of each leaf that are distributed like the rows in its column.
+        Cells of each leaf that are distributed like its column.
     as_learned : float
         Cells of each categorical leaf that are distributed like the leaf itself.
 
@@ -278,7 +293,7 @@ def column_shares(codes: Ints | Codes, weight: Floats, n_states: Ints) -> list[F
     -------
     list of ndarray
     """
-    # Plain numbers have a code, but no states.
+    # Numbers have a code, but no states. A row more for each state keeps all shares positive.
     states = np.where(n_states > 0, codes, -1)
     counts = state_counts(states, weight, offsets(n_states)) + 1.0
     tables = np.split(counts, offsets(n_states)[1:-1])

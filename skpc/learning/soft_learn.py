@@ -1,4 +1,8 @@
-"""LearnSPN with soft row memberships (Algorithm 2 of the paper), and the hard LearnSPN."""
+"""LearnSPN with soft row memberships (Algorithm 2 of the paper), and the hard LearnSPN.
+
+A :class:`SoftLearner` divides a table into parts, rows and columns in turn. The tests and held-out
+scores that decide whether a part is divided are in :mod:`skpc.learning.splits`.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -32,15 +36,8 @@ from skpc.learning.splits import (
 from skpc.variables import Histogram, HistogramTable, Law
 from skpc.variables.patterns import Patterns
 
-#: Level of all tests together that any two columns depend on each other.
-_ANY_DEPENDENCE = 0.001
-#: Level of each test that two numbers are correlated. What follows is a block, which loses little
-#: by numbers that do not depend on each other.
-_CORRELATED = 0.05
 #: Standard deviation of the background, in those of the columns.
-_WIDE = 3.0
-#: Part of the standard deviation of a column that each variance has at least.
-_SMALLEST_SD = 1e-4
+_BACKGROUND_SD = 3.0
 
 
 class SoftLearnOptions(NamedTuple):
@@ -51,7 +48,7 @@ class SoftLearnOptions(NamedTuple):
     n_clusters: int
     beta: float
     significance: float
-    #: Whether the significance is a share of false discoveries rather than the level of a test.
+    #: Whether the significance is the rate of false discoveries rather than the level of a test.
     false_discoveries: bool
     root_test: str | None
     alpha: float
@@ -59,7 +56,7 @@ class SoftLearnOptions(NamedTuple):
     prune: float
     max_iter: int
     smallest_sd: float
-    #: Whether the numbers of a part that stops are one leaf.
+    #: Whether the numbers of a part that is not divided further are one multivariate leaf.
     blocks: bool
     #: EM of a clustering ends once it raises the mean log density (nats) of the rows by less.
     em_tol: float
@@ -72,7 +69,7 @@ class SoftLearnOptions(NamedTuple):
 
 
 class Shrinkage(NamedTuple):
-    """What the covariance of a part is shrunk to (standardised scores), and how strongly."""
+    """What the covariance of standardised scores in a part is shrunk to, and how strongly."""
 
     target: Floats
     strength: float = USUAL_STRENGTH
@@ -81,26 +78,27 @@ class Shrinkage(NamedTuple):
 class _Part(NamedTuple):
     """Rows and columns for which a node has to be learned."""
 
-    node: int
-    #: Numbers of the rows and columns of the table.
+    #: Places of the rows and columns in the table.
     rows: Ints
     columns: Ints
     weight: Floats
-    #: What the rows would weigh if no sum above had divided them.
+    #: Weights of the rows before sums divided them.
     row_weight: Floats
-    #: Whether the columns may fall apart: not at the root, nor below a product.
+    #: Whether the columns are tested for independence: not at the root, nor below a product.
     may_split: bool
     #: Shrinkage of the covariances of blocks.
     shrinkage: Shrinkage
+    #: Place of the node in ``SoftLearner.nodes``.
+    node: int = 0
 
 
 class SoftLearner:
-    """SoftLearn: nodes in the order in which they are found, parents first.
+    """Learns a circuit from its root down; nodes are listed parents first.
 
     Sums and products alternate: a sum over soft clusters of the rows, a product of groups of
-    columns that pass for independent. The root is a sum, unless it is tested too: a test of all
+    columns that tests find independent. The root is a sum, unless it is tested too: a test of all
     pairs together makes it a product of leaves, a test of each pair a product of groups. A child of
-    a sum whose columns do not fall apart is a sum again. A part of one column is a leaf; one that
+    a sum whose columns are dependent is a sum again. A part of one column is a leaf; one that
     is not worth more than ``min_weight`` or whose rows are all alike is a product of leaves.
 
     Parameters
@@ -132,18 +130,19 @@ class SoftLearner:
         random_state: np.random.RandomState,
         axes: Sequence[Histogram | None],
     ):
-        # Parts of a table of few rows are divided into more folds when a division is weighed.
-        few_rows = 600
+        # Divisions of the parts of a small table are scored by more folds.
+        small_table = 600
         few_folds = 2
-        folds = 4
+        many_folds = 4
+        # Level of all tests together that any two columns depend on each other.
+        dependence_level = 0.001
         self.options = options
         self.random_state = random_state
         rows = HistogramTable.from_axes(axes).coded(rows)
         self.is_number = n_states == 0
         self.numbers = numbers
         self._read(rows, weight)
-        #: What leaves of numbers share, and the same without a smallest standard deviation.
-        self.lattices = numbers
+        #: The laws of numbers with the smallest standard deviation of a leaf.
         self.columns = [
             law and law._replace(smallest_sd=options.smallest_sd * sd)
             for law, sd in zip(numbers, self.sd)
@@ -151,31 +150,31 @@ class SoftLearner:
         scored = np.array([0 if column is None else column.n_states for column in self.columns])
         self.n_states = np.where(self.is_number, scored, n_states)
         self.axes = [axis or column for axis, column in zip(axes, self.columns)]
-        #: Methods of the builder and what they take, numbers of nodes in place of children.
-        self.nodes: list[tuple] = []
-        self.n_folds = few_folds if len(rows) > few_rows else folds
+        #: For each node the name of a method of the builder and its arguments, with places in this
+        #: list for children.
+        self.nodes: list[tuple] = [()]
+        self.n_folds = few_folds if len(rows) > small_table else many_folds
         shrinkage = Shrinkage(np.eye(int(self.is_number.sum())))
-        content = np.arange(len(rows)), np.arange(rows.shape[1]), weight, weight
-        root = self._part(*content, options.root_test == "pairs", shrinkage)
+        all_cells = np.arange(len(rows)), np.arange(rows.shape[1])
+        root = _Part(*all_cells, weight, weight, options.root_test == "pairs", shrinkage)
         self.parts = [root]
         #: Whether the root is a product of leaves.
         self.is_independent = options.root_test == "any" and rows.shape[1] > 1
         self.is_independent &= not any_dependence(
-            *self._tested(root), _ANY_DEPENDENCE, self.options.yates
+            *self._tested_cells(root), dependence_level, self.options.yates
         )
-        #: Wide leaves of the columns: a background keeps rows that no block describes from ruling
-        #: what is said of a table.
+        #: Wide leaves of the columns, or none: a background takes the rows that no block describes.
         has_background = self._has_blocks(root) and not self.is_independent
-        self.background = self._leaves(root, _WIDE) if has_background else []
+        self.background = self._leaves(root, _BACKGROUND_SD) if has_background else []
         self.log_weights = np.log(np.array([weight.sum(), 1.0]) / (weight.sum() + 1.0))
 
     def _read(self, rows: Floats, weight: Floats) -> None:
-        """Set the cells of the table: points, and states and standardised scores.
+        """Set the cells of the table: codes of states, points, and standardised scores.
 
-        A value of a number that is an atom has a state; it is a point, but no score. All others
-        have the last state.
+        A number that is an atom has a code and a point, but no score. All other numbers have the
+        code behind those of the atoms.
         """
-        # Digits of scores that count.
+        # The last digits of scores vary with the unit of a column, and tests must not.
         digits = 9
         is_state = ~np.isnan(rows) & ~self.is_number
         points = rows.copy()
@@ -186,24 +185,19 @@ class SoftLearner:
             self.codes[:, v] = np.where(np.isnan(rows[:, v]), -1, 0)
             if number is not None:
                 self.codes[:, v], _ = number.scores(rows[:, v])
-                # The last digits hang on the unit, and tests of independence may hang on them.
                 points[:, v] = number.scaled(rows[:, v]).round(digits)
                 self.n_atoms[v] = len(number.atoms)
-        # The state behind all atoms is that of plain numbers: these alone have scores.
+        # Atoms have points, but no scores.
         scores = np.where((self.codes == self.n_atoms) & self.is_number, points, np.nan)
         self.mean, self.sd = column_moments(scores, weight)
         self.scores = (scores - self.mean) / self.sd
         self.points = points
 
-    def _part(self, *content: Any) -> _Part:
-        self.nodes.append(())
-        return _Part(len(self.nodes) - 1, *content)
-
     def learn(self, advance: Callable[[float], object]) -> Circuit:
-        """Settle all parts; ``advance`` is called with the cells, by weight, that reach a leaf."""
+        """Divide all parts; ``advance`` is told the weight of cells that have reached leaves."""
         while self.parts:
             advance(self.step())
-        # Children first.
+        # Children stand behind their parents, and are built first.
         builder = CircuitBuilder(self.n_states, self.axes)
         built: dict[int, int] = {}
         for number in range(len(self.nodes) - 1, -1, -1):
@@ -217,25 +211,25 @@ class SoftLearner:
         return builder.build()
 
     def step(self) -> float:
-        """Settle waiting parts; return how many cells, by weight, have reached a leaf.
+        """Divide waiting parts; return the weight of the cells that have reached leaves.
 
-        Parts with blocks are settled all at once, and draw from streams of their own.
+        With blocks all parts that wait are divided at once, each with random numbers of its own.
         """
         if not (self.options.blocks and self.is_number.any()):
             part = self.parts.pop()
-            return self._note(part, *self._settled(part, self.random_state))
+            return self._add_node(part, *self._kind_and_children(part, self.random_state))
         # What takes longest comes first.
         parts = sorted(self.parts, key=lambda part: -len(part.rows) * len(part.columns))
         self.parts = []
         seeds = self.random_state.randint(2**31, size=len(parts)).tolist()
         streams = map(np.random.RandomState, seeds)
-        settled = in_threads(lambda task: self._settled(*task), zip(parts, streams))
-        return sum(self._note(part, *below) for part, below in zip(parts, settled))
+        new_nodes = in_threads(lambda task: self._kind_and_children(*task), zip(parts, streams))
+        return sum(self._add_node(part, *below) for part, below in zip(parts, new_nodes))
 
-    def _settled(
+    def _kind_and_children(
         self, part: _Part, random_state: np.random.RandomState
-    ) -> tuple[str, Sequence[tuple]]:
-        """What a part becomes: a sum or a product of parts without their nodes, or leaves."""
+    ) -> tuple[str, Sequence[Any]]:
+        """What a part becomes: "sum" or "product" and new parts, or "leaves" and these."""
         if self.is_independent:
             return "leaves", self._leaves(part)
         divisible = part.weight.sum() > self.options.min_weight and len(part.rows) > 1
@@ -250,77 +244,86 @@ class SoftLearner:
         leaves = self._leaves(part)
         return "leaves", self._with_block(part, leaves) if self._has_blocks(part) else leaves
 
-    def _note(self, part: _Part, kind: str, below: Sequence[tuple]) -> float:
-        """Note the node of a part; return how many cells, by weight, have reached a leaf."""
+    def _add_node(self, part: _Part, kind: str, below: Sequence[Any]) -> float:
+        """Fill in the node of a part; return the weight of the cells that have reached leaves."""
         if kind == "leaves":
-            first_node = len(self.nodes)
+            first_leaf = len(self.nodes)
             self.nodes += below if len(below) > 1 else []
-            numbers = list(range(first_node, len(self.nodes)))
-            self.nodes[part.node] = ("product", numbers) if numbers else below[0]
+            leaves = list(range(first_leaf, len(self.nodes)))
+            self.nodes[part.node] = ("product", leaves) if leaves else below[0]
             return float(part.weight.sum()) * len(part.columns)
-        children = [self._part(*child) for child in below]
-        total = np.array([child.weight.sum() for child in children])
+        total = np.array([child.weight.sum() for child in below])
         log_weights = (np.log(total / total.sum()),) if kind == "sum" else ()
-        self.nodes[part.node] = (kind, [child.node for child in children], *log_weights)
-        self.parts += children
+        # The nodes of the children stand empty until these parts are divided.
+        places = range(len(self.nodes), len(self.nodes) + len(below))
+        self.nodes += [()] * len(below)
+        self.nodes[part.node] = (kind, list(places), *log_weights)
+        self.parts += [child._replace(node=place) for child, place in zip(below, places)]
         return 0.0
 
-    def _factors(self, part: _Part) -> list[tuple]:
-        """The factors into which a part falls; none if its columns hang together."""
+    def _factors(self, part: _Part) -> list[_Part]:
+        """A part for each group of independent columns; none for a single group."""
         options = self.options
         group = independent_groups(
-            *self._tested(part), options.significance, options.false_discoveries, options.yates
+            *self._tested_cells(part),
+            options.significance,
+            options.false_discoveries,
+            options.yates,
         )
         if self._has_blocks(part):
-            # Blocks describe numbers that are correlated well.
+            # A block describes correlated numbers well, and loses little by those that are not.
+            correlation_level = 0.05
             joined = group[:, np.newaxis] == group
             numbers = np.flatnonzero(self.is_number[part.columns])
             scores = self.scores[np.ix_(part.rows, part.columns[numbers])]
-            is_correlated = correlated(scores, part.weight, part.row_weight, _CORRELATED)
+            is_correlated = correlated(scores, part.weight, part.row_weight, correlation_level)
             joined[np.ix_(numbers, numbers)] |= is_correlated
             group = connected_components(joined, directed=False)[1]
         if group.max() == 0:
             return []
-        factors: list[tuple] = []
+        factors: list[_Part] = []
         for number in range(group.max() + 1):
             chosen = group == number
             columns = part.columns[chosen]
             if len(columns) == 1 and not self.is_number[columns[0]]:
                 # A table of states is the same whether its rows are merged or not.
-                content = part.rows, columns, part.weight, part.row_weight, False, part.shrinkage
-                factors.append(content)
+                factors.append(part._replace(columns=columns, may_split=False))
                 continue
-            # Rows that differ in other columns alone become one row.
+            # Rows that are equal in these columns become one row.
             same = group_rows(self.points[np.ix_(part.rows, columns)])[1]
             rows = part.rows[np.unique(same, return_index=True)[1]]
             weight = group_sums(same, part.weight)
             row_weight = group_sums(same, part.row_weight)
-            # The target has a line for each number of the part, in the order of its columns.
-            number_columns = chosen[self.is_number[part.columns]]
-            target = part.shrinkage.target[np.ix_(number_columns, number_columns)]
+            # The target, shape (n_numbers, n_numbers), is cut down to the numbers of the group.
+            is_in_group = chosen[self.is_number[part.columns]]
+            target = part.shrinkage.target[np.ix_(is_in_group, is_in_group)]
             shrinkage = part.shrinkage._replace(target=target)
-            factors.append((rows, columns, weight, row_weight, False, shrinkage))
+            factors.append(_Part(rows, columns, weight, row_weight, False, shrinkage))
         return factors
 
     def _has_blocks(self, part: _Part) -> bool:
+        """Whether the part has numbers that will be in blocks."""
         return self.options.blocks and bool(self.is_number[part.columns].any())
 
-    def _clusters(self, part: _Part, membership: Floats) -> list[tuple]:
-        """The clusters of a part that have rows."""
+    def _clusters(self, part: _Part, membership: Floats) -> list[_Part]:
+        """A part for each cluster that has rows."""
         clusters = []
-        for column in membership.T:
-            weight = part.weight * column
+        for share in membership.T:
+            weight = part.weight * share
             # A row leaves a cluster that has too small a part of its undivided weight.
             is_member = (weight > 0) & (weight >= self.options.prune * part.row_weight)
             if is_member.any():
-                weights = weight[is_member], part.row_weight[is_member]
-                clusters.append(
-                    (part.rows[is_member], part.columns, *weights, True, part.shrinkage)
+                cluster = part._replace(
+                    rows=part.rows[is_member],
+                    weight=weight[is_member],
+                    row_weight=part.row_weight[is_member],
+                    may_split=True,
                 )
+                clusters.append(cluster)
         return clusters
 
     def _leaves(self, part: _Part, widened: float = 1.0) -> list[tuple]:
-        """A leaf of each column, with the standard deviation of its number times a factor."""
+        """A leaf of each column; standard deviations of numbers are ``widened`` times as wide."""
         numbers, codes, state_ptr = self._cells(part)
         counts = state_counts(codes, part.weight, state_ptr) + self.options.alpha
         log_probs = iter(np.split(log_tables(counts[np.newaxis], state_ptr)[0], state_ptr[1:-1]))
@@ -339,32 +342,31 @@ class SoftLearner:
         """Mean and standard deviation of the leaf of each number."""
         scores = self.scores[np.ix_(part.rows, numbers)]
         mean, sd = leaf_moments(scores, part.weight, part.row_weight)
-        sd = np.maximum(
-            widened * np.maximum(sd, self.options.smallest_sd), self._blur(numbers, mean)
-        )
+        sd = widened * np.maximum(sd, self.options.smallest_sd)
+        sd = np.maximum(sd, self._half_steps(numbers, mean))
         return list(zip(self.mean[numbers] + self.sd[numbers] * mean, self.sd[numbers] * sd))
 
     def _cells(self, part: _Part) -> tuple[Ints, Codes, Ints]:
-        """Columns of numbers; codes of the columns with states, and where their states begin."""
+        """Columns of numbers; codes of all columns with states, and where their states begin."""
         numbers = part.columns[self.is_number[part.columns]]
         state_columns = part.columns[self.n_states[part.columns] > 0]
         codes = self.codes[np.ix_(part.rows, state_columns)]
         return numbers, codes, offsets(self.n_states[state_columns])
 
-    def _blur(self, numbers: Ints, mean: Floats) -> Floats:
+    def _half_steps(self, numbers: Ints, mean: Floats) -> Floats:
         """Half a step of the lattice of each number about a mean score, zero without a lattice."""
         half = np.zeros(len(numbers))
         for place, v in enumerate(numbers.tolist()):
-            lattice = self.lattices[v]
-            place_of_mean = self.mean[v] + self.sd[v] * mean[place]
-            if lattice is not None:
-                half[place] = lattice.smallest_sds(np.array([place_of_mean]))[0] / self.sd[v]
+            law = self.numbers[v]
+            score = self.mean[v] + self.sd[v] * mean[place]
+            if law is not None:
+                half[place] = law.smallest_sds(np.array([score]))[0] / self.sd[v]
         return half
 
     def _with_block(self, part: _Part, leaves: list[tuple]) -> list[tuple]:
-        """Put one block in place of the leaves of all numbers."""
+        """The leaves of a part, with one block in place of those of all numbers."""
         params = MixtureParams(1, prior_strength=part.shrinkage.strength)
-        (rows, prior) = self._mixture_rows(part)
+        rows, prior = self._mixture_rows(part)
         start = np.ones((1, len(part.rows)))
         fit = fit_split(rows, part.weight, start, prior, params, self.options.stop)
         gaussians = fit.model.mixture.gaussians
@@ -383,28 +385,36 @@ class SoftLearner:
         return [block, *(leaf for leaf in leaves if leaf[0] != "scored")]
 
     def _mixture_rows(self, part: _Part) -> tuple[MixtureRows, MixturePrior]:
-        """The rows of a part as mixtures read them, and what is known before them."""
+        """The rows of a part as mixtures read them, and the prior of these mixtures."""
+        # Least standard deviation of a block in any direction, in those of the columns.
+        smallest_sd_of_block = 1e-4
         numbers, codes, state_ptr = self._cells(part)
         scores = self.scores[np.ix_(part.rows, numbers)]
         states = indicators(codes, state_ptr)
         mean = column_moments(scores, part.weight)[0]
-        # Each score stands for values within half a step, and columns that follow from each other
-        # leave a variance.
-        half = self._blur(numbers, mean)
-        added = half**2 + _SMALLEST_SD**2
+        # A score stands for values within half a step of a lattice. The small constant keeps
+        # covariances of columns that follow from each other regular.
+        half = self._half_steps(numbers, mean)
+        added = half**2 + smallest_sd_of_block**2
         smallest_sd = np.maximum(half, self.options.smallest_sd)
         counts = np.full(state_ptr[-1], self.options.alpha)
         moments = mean, part.shrinkage.target
         prior = MixturePrior(state_ptr, counts, *moments, lambda _: added, smallest_sd)
         sizes = np.repeat(np.diff(state_ptr), np.diff(state_ptr))
         # A wide normal for each number that is observed, and all states alike.
-        log_normals = -0.5 * (scores / _WIDE) ** 2 - 0.5 * np.log(2.0 * np.pi * _WIDE**2)
+        log_normals = -0.5 * (scores / _BACKGROUND_SD) ** 2 - 0.5 * np.log(
+            2.0 * np.pi * _BACKGROUND_SD**2
+        )
         background = np.nansum(log_normals, axis=1) - states @ np.log(sizes)
         patterns = Patterns.from_scores(scores)
         return MixtureRows(scores, patterns, states, background, np.zeros(len(scores))), prior
 
     def _divided(self, part: _Part, random_state: np.random.RandomState) -> tuple[_Part, Floats]:
-        """How the rows belong to clusters, or to one; the part as it is then."""
+        """Divide a part into soft clusters of its rows.
+
+        Returns the part, with the shrinkage that held-out rows have chosen for blocks, and the
+        memberships of its rows, shape (n_rows, n_clusters); there may be a single cluster.
+        """
         options = self.options
         columns = part.columns
         n_clusters = min(options.n_clusters, len(part.rows))
@@ -419,7 +429,7 @@ class SoftLearner:
                 return part, membership
         elif options.clusterer == "em":
             params = MixtureParams(n_clusters, strength=0.0, factorised=True)
-            (cells, prior) = self._mixture_rows(part)
+            cells, prior = self._mixture_rows(part)
             start = np.ascontiguousarray(membership.T)
             fit = fit_split(cells, part.weight, start, prior, params, options.stop)
             membership = fit.model.responsibilities(cells).T
@@ -432,9 +442,12 @@ class SoftLearner:
     def _divided_blocks(
         self, part: _Part, membership: Floats, random_state: np.random.RandomState
     ) -> tuple[_Part, Floats]:
-        """The same for a part with blocks: one cluster where one block does as well."""
-        (rows, prior) = self._mixture_rows(part)
-        (target, strength) = part.shrinkage
+        """See :meth:`_divided`: a part with blocks is one cluster where one block does as well.
+
+        The mixture starts from the memberships of clusters of k-means.
+        """
+        rows, prior = self._mixture_rows(part)
+        target, strength = part.shrinkage
         start = np.ascontiguousarray(membership.T)
         stop = self.options.stop
         params = MixtureParams(len(start), USUAL_STRENGTH, prior_strength=strength)
@@ -445,18 +458,18 @@ class SoftLearner:
             rows, part.weight, start, prior, strength, stop, self.n_folds, random_state
         )
         if split.gain <= 0.0:
-            part = part._replace(shrinkage=Shrinkage(target, split.alone.prior_strength))
+            part = part._replace(shrinkage=Shrinkage(target, split.single.prior_strength))
             return part, np.ones((len(part.rows), 1))
-        fit = fit_split(rows, part.weight, start, prior, split.several, stop)
+        fit = fit_split(rows, part.weight, start, prior, split.mixture, stop)
         sums = fit.statistics
-        mixture_params = split.several
-        # What is below is shrunk to what the clusters here have in common.
+        mixture_params = split.mixture
+        # Covariances of the parts below are shrunk to what these clusters have in common.
         within = pooled(sums.moments[1], sums.by_width.sum(), prior, mixture_params)
         part = part._replace(shrinkage=Shrinkage(within, mixture_params.strength))
         return part, fit.model.responsibilities(rows).T
 
-    def _tested(self, part: _Part) -> tuple[Codes, Floats, Ints]:
-        """What tests of pairs read: states of the cells, weights of the rows, numbers of states.
+    def _tested_cells(self, part: _Part) -> tuple[Codes, Floats, Ints]:
+        """What tests of pairs read: states of cells, weights of rows, numbers of states of columns.
 
         Numbers other than atoms are binned at quantiles of the part.
         """
@@ -471,10 +484,10 @@ class SoftLearner:
 
 
 def leaf_moments(scores: Floats, weight: Floats, row_weight: Floats) -> tuple[Floats, Floats]:
-    """Weighted mean and standard deviation of each column (eq. 2 of the paper).
+    """Weighted mean and standard deviation of each column of scores (eq. 2 of the paper).
 
-    Variances have Bessel's correction, in which a row of ``row_weight`` two is two rows that share
-    its weight. A column without any cell has mean 0 and standard deviation 1.
+    Variances have Bessel's correction, for which a row of ``row_weight`` two counts as two rows
+    that share ``weight``. A column without any cell has mean 0 and standard deviation 1.
     """
     observed = ~np.isnan(scores)
     values = np.where(observed, scores, 0.0)

@@ -1,7 +1,7 @@
-"""When rows and columns fall apart: tests of pairs of columns, and what held-out rows say.
+"""Whether SoftLearn splits rows or columns: scores of held-out rows, and tests of independence.
 
-SoftLearn divides rows where held-out rows are likelier under several Gaussian components than under
-one, and columns where weighted tests of all pairs find no dependence.
+Rows are split where held-out rows are likelier under several Gaussian components than under one,
+columns where weighted tests of all pairs find no dependence between groups.
 """
 
 from typing import NamedTuple
@@ -23,15 +23,15 @@ from skpc.learning.gaussian_mixture import (
     fit_gaussian_mixture,
 )
 
-#: The strength before there is a choice.
+#: The strength of shrinkage until held-out rows choose one.
 USUAL_STRENGTH = 0.3
-#: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
-#: numbers are states of their own there.
+#: Bins of equal weight in which the numbers of a node are tested for independence; their atoms are
+#: states of their own.
 TEST_BINS = 4
 
 
 class _FitAndHeldOut(NamedTuple):
-    """A mixture, rows that it has not been fitted to, their weights, and that of a background."""
+    """A fitted mixture, the rows held out from it, their weights, the weight of a background."""
 
     fit: Fit
     rows: MixtureRows
@@ -44,14 +44,14 @@ class Split(NamedTuple):
 
     Attributes
     ----------
-    alone, several : MixtureParams
-        The parameters that suit the held-out rows best.
+    single, mixture : MixtureParams
+        The parameters of one component and of several that suit the held-out rows best.
     gain : float
         Log-likelihood (nats) of the held-out rows under several components, less that under one.
     """
 
-    alone: MixtureParams
-    several: MixtureParams
+    single: MixtureParams
+    mixture: MixtureParams
     gain: float
 
 
@@ -70,12 +70,12 @@ def score_split(
     Parameters
     ----------
     rows : MixtureRows
-        Two or more. Their background has the weight of one row when held-out rows are scored: it
-        keeps single rows from deciding.
+        Two or more. When held-out rows are scored, a background has the weight of one row, so that
+        no single row decides.
     weight : ndarray of shape (n_rows,)
         Positive.
     responsibility : ndarray of shape (n_components, n_rows)
-        How the rows would be split.
+        Memberships of the rows in the clusters of the split.
     prior : MixturePrior
         What is known before the rows.
     prior_strength : float
@@ -92,45 +92,43 @@ def score_split(
     -------
     Split
     """
-    # Strengths to choose from when a split is scored: of the shrinkage of all rows to the prior,
-    # and of the components to what they have in common.
+    # Strengths of shrinkage to choose from: of all covariances to the prior, and of the components
+    # to what they have in common.
     strengths = (0.004, 0.02, 0.1, 0.5, 2.0, 8.0)
     strengths_within = (0.03, 0.1, 0.3, 1.0, 3.0)
     # Largest number of rows that are held out at a time where rows are costly.
     most_held_out = 1000
     n_rows = len(weight)
     n_folds = min(n_folds, n_rows)
-    # The place of a row in a random order says its fold, and its place therein.
+    # The place of a row in a random order tells its fold, and its place within the fold.
     place, fold = np.divmod(random_state.permutation(n_rows), n_folds)
     is_scored = place < (most_held_out if rows.are_costly else n_rows)
 
-    def fit(number: int, start: Floats, params: MixtureParams) -> _FitAndHeldOut:
-        train = fold != number
-        test = (fold == number) & is_scored
+    def fit(held_out: int, start: Floats, params: MixtureParams) -> _FitAndHeldOut:
+        train = fold != held_out
+        test = (fold == held_out) & is_scored
         start = np.ascontiguousarray(start[:, train])
         fitted = fit_split(rows.only(train), weight[train], start, prior, params, stop)
         # The background weighs as one of the rows that the mixture has been fitted to.
         background_weight = 1.0 / (train.sum() + 1.0)
         return _FitAndHeldOut(fitted, rows.only(test), weight[test], background_weight)
 
-    alone = MixtureParams(1, prior_strength=prior_strength)
-    mixture_params = MixtureParams(
-        len(responsibility), USUAL_STRENGTH, prior_strength=prior_strength
-    )
-    starts = (np.ones((1, n_rows)), alone), (responsibility, mixture_params)
-    tasks = ((number, *start) for start in starts for number in range(n_folds))
+    single = MixtureParams(1, prior_strength=prior_strength)
+    mixture = MixtureParams(len(responsibility), USUAL_STRENGTH, prior_strength=prior_strength)
+    starts = (np.ones((1, n_rows)), single), (responsibility, mixture)
+    tasks = ((held_out, *start) for start in starts for held_out in range(n_folds))
     # EM runs once for each fold; strengths are compared by their M-steps alone.
     fits = each(fit, tasks, float(n_rows) * prior.covariance.size)
-    alone, reached_alone = _best(
-        fits[:n_folds], [alone._replace(prior_strength=s) for s in strengths]
+    single, log_likelihood_single = _best(
+        fits[:n_folds], [single._replace(prior_strength=s) for s in strengths]
     )
-    # Strengths are chosen in turn, from that on which suits a single component.
-    mixture_params = mixture_params._replace(prior_strength=alone.prior_strength)
-    candidates = [mixture_params._replace(strength=strength) for strength in strengths_within]
-    mixture_params, _ = _best(fits[n_folds:], candidates)
-    candidates = [mixture_params._replace(prior_strength=strength) for strength in strengths]
-    mixture_params, reached = _best(fits[n_folds:], candidates)
-    return Split(alone, mixture_params, reached - reached_alone)
+    # The strengths of several components are chosen one after the other.
+    mixture = mixture._replace(prior_strength=single.prior_strength)
+    candidates = [mixture._replace(strength=strength) for strength in strengths_within]
+    mixture, _ = _best(fits[n_folds:], candidates)
+    candidates = [mixture._replace(prior_strength=strength) for strength in strengths]
+    mixture, log_likelihood = _best(fits[n_folds:], candidates)
+    return Split(single, mixture, log_likelihood - log_likelihood_single)
 
 
 def fit_split(
@@ -142,8 +140,8 @@ def fit_split(
     stop: Stop,
 ) -> Fit:
     """Fit the components of a split, or one component; see :func:`fit_gaussian_mixture`."""
-    # EM of one component, where only missing cells take more than one iteration, stops when it
-    # raises the mean log density (nats) of the rows by less.
+    # EM of one component only fills in missing cells: it ends when an iteration raises the mean log
+    # density (nats) of the rows by less than this.
     tol_alone = 1e-4
     if params.n_components == 1:
         stop = stop._replace(tol=tol_alone)
@@ -153,7 +151,7 @@ def fit_split(
 def _best(
     fits: list[_FitAndHeldOut], candidates: list[MixtureParams]
 ) -> tuple[MixtureParams, float]:
-    """The parameters that suit the rows held out from some fits, and their log-likelihood."""
+    """The candidate under which the rows held out are likeliest, and their log-likelihood."""
     scores = np.zeros(len(candidates))
     for fit, rows, weight, background_weight in fits:
         for place, params in enumerate(candidates):
@@ -171,10 +169,10 @@ def independent_groups(
     false_discoveries: bool = False,
     yates: bool = True,
 ) -> Ints:
-    """Group columns so that those of different groups pass for independent.
+    """Group columns so that no test finds columns of different groups dependent.
 
     Every pair is tested by Pearson's chi-square on its weighted contingency table, counted on the
-    rows that show both; states without weight have no part in it. With one degree of freedom,
+    rows that have both cells; states without weight are left out. With one degree of freedom,
     Yates' correction takes 0.5 off each difference of observed and expected, but no more than the
     difference (``yates``). Columns connected by dependent pairs are one group.
 
@@ -189,8 +187,8 @@ def independent_groups(
     significance : float
         Pairs with a smaller p-value are dependent.
     false_discoveries : bool, default=False
-        Whether ``significance`` is the expected share of independent pairs among those that pass
-        for dependent (Benjamini and Hochberg), rather than the level of each test.
+        Whether ``significance`` is the expected share of independent pairs among those found
+        dependent (Benjamini and Hochberg), rather than the level of each test.
     yates : bool, default=True
         Whether tests of one degree of freedom are corrected.
 
@@ -229,9 +227,9 @@ def any_dependence(
 ) -> bool:
     """Whether any two columns depend on each other, at a level for all pairs together.
 
-    The level is divided by the number of pairs (Bonferroni). For that tail, Pearson's statistic is
-    too large where a table expects next to nothing in a cell, and the likelihood ratio's where it
-    expects about one; the smaller of the two is taken.
+    The level is divided by the number of pairs (Bonferroni). So far out in the tail, Pearson's
+    statistic is too large where a table expects next to nothing in a cell, and the likelihood ratio
+    where it expects about one; the smaller of the two is taken.
 
     Parameters
     ----------
@@ -258,7 +256,7 @@ def correlated(scores: Floats, weight: Floats, row_weight: Floats, significance:
     scores : ndarray of shape (n_rows, n_numbers)
         NaN where missing.
     weight, row_weight : ndarrays of shape (n_rows,)
-        Weights; a row of ``row_weight`` two is two rows that share its weight.
+        Weights; a row of ``row_weight`` two counts as two rows that share ``weight``.
     significance : float
         Pairs with a smaller p-value are correlated.
 
@@ -279,19 +277,19 @@ def correlated(scores: Floats, weight: Floats, row_weight: Floats, significance:
     variance = product((weighted * offset).T, observed) / count - mean**2
     scale = np.sqrt(np.maximum(variance * variance.T, 0.0))
     covariance = product(weighted.T, offset) / count - mean * mean.T
-    r = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0.0)
+    correlation = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0.0)
     # As many rows of equal weight would give the same variance of a mean.
     square = (weight**2 / row_weight)[:, np.newaxis] * observed
-    # Smallest sum of squared weights of a pair of columns.
+    # No pair of columns without common rows is divided by zero.
     smallest_weight = 1e-100
     n_effective = count**2 / np.maximum(product(square.T, observed), smallest_weight)
     freedom = np.maximum(n_effective - 2.0, 1.0)
-    statistic = np.abs(r) * np.sqrt(freedom / np.maximum(1.0 - r**2, 1e-12))
+    statistic = np.abs(correlation) * np.sqrt(freedom / np.maximum(1.0 - correlation**2, 1e-12))
     return 2.0 * stdtr(freedom, -statistic) < significance
 
 
 def quantile_bins(values: Floats, weight: Floats) -> Ints:
-    """The quarter, by weight, in which each value lies; -1 where missing."""
+    """The bin of equal weight, of ``TEST_BINS``, in which each value lies; -1 where missing."""
     bins = np.full(len(values), -1)
     observed = np.flatnonzero(~np.isnan(values))
     if len(observed):
@@ -309,9 +307,10 @@ def _p_values(
     cautious: bool = False,
     yates: bool = True,
 ) -> Floats:
-    """Test the pairs (a, b), b < a, of columns; infinite elsewhere, and where nothing is tested.
+    """P-values of the tests of pairs (a, b), b < a, of columns, shape (n_columns, n_columns).
 
-    A cautious test takes the smaller of two statistics.
+    They are infinite for other pairs and for those without degrees of freedom. A cautious test
+    takes the smaller of two statistics.
     """
     cells = np.require(codes, np.int16, ("C", "W"))
     statistic, ratio, freedom = pair_statistics(cells, weight, n_states, yates)

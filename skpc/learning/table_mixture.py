@@ -1,4 +1,8 @@
-"""Mixtures of Gaussians and tables of states: their columns, their parameters, their circuits."""
+"""Mixtures of Gaussians and tables as models of encoded rows: their columns and their circuits.
+
+:class:`TableColumns` reads the cells of encoded rows as :mod:`skpc.learning.gaussian_mixture` wants
+them, :class:`LearnedMixture` is what the search in :mod:`skpc.learning.table_search` returns.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,12 +33,12 @@ from skpc.variables.atoms import distinct
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import Score
 
-#: Standard deviations, and weights, of the normals of the background, in units of the robust scale
-#: of a column. Together they follow a Student t of three degrees of freedom.
+#: Standard deviations (in units of the robust scale of a column) and weights of the normals of the
+#: background. Their mixture is nearly a Student t of three degrees of freedom.
 _BACKGROUND_SDS = np.array([0.7, 1.1, 1.8, 3.2, 7.0, 20.0, 80.0])
 _BACKGROUND_WEIGHTS = np.array([0.278, 0.401, 0.239, 0.071, 0.0107, 0.0006, 0.00001])
 _BACKGROUND_WEIGHTS /= _BACKGROUND_WEIGHTS.sum()
-#: Standard deviation of a component, at least, as a part of the scale of the column.
+#: Least standard deviation of a component, in units of the robust scale of a column.
 SMALLEST_SD = 1e-4
 
 
@@ -44,13 +48,14 @@ class TableColumns(NamedTuple):
     Attributes
     ----------
     numbers : ndarray of shape (d,), int
-        The columns that have a score.
-    scored : list of length d
+        The columns of numbers.
+    scored : list of Law, of length d
         Their atoms and scores.
     tables : ndarray of shape (n_tables,), int
         The columns that have states: numbers with atoms, then categories.
     state_ptr : ndarray of shape (n_tables + 1,), int
-        Where the states of each of these begin; a number has its atoms, then the rest.
+        Where the states of each of these begin. The states of a number are its atoms, and a last
+        one for all other values.
     share : ndarray of shape (n_states,)
         Proportions of the states in their columns, all of them positive.
     centre, scale : ndarrays of shape (d,)
@@ -98,6 +103,7 @@ class TableColumns(NamedTuple):
         is_number = np.flatnonzero(n_states == 0)
         scored = [_scored(numbers[v], rows[:, v], weight) for v in is_number.tolist()]
         atom_columns = [v for v, column in zip(is_number.tolist(), scored) if len(column.atoms)]
+        # A number has a state for each atom, and one more for all other values.
         counts = np.array(n_states)
         counts[is_number] = [column.n_states for column in scored]
         tables = np.array([*atom_columns, *np.flatnonzero(n_states > 0)], dtype=np.int64)
@@ -105,7 +111,7 @@ class TableColumns(NamedTuple):
         unit = np.ones(len(is_number))
         share = np.ones(state_ptr[-1])
         total = float(weight.sum())
-        # The ones hold a place: shares, centres and scales come from the cells, which this reads.
+        # The ones hold a place: shares, centres and scales follow from cells that the columns read.
         columns = cls(is_number, scored, tables, state_ptr, share, unit, unit, total, axes)
         codes, scores = columns.codes_and_scores(rows)
         # Shares begin with ones, which keep states without rows possible.
@@ -117,7 +123,7 @@ class TableColumns(NamedTuple):
         return columns._replace(centre=centre, scale=scale)
 
     def cells(self, rows: Floats) -> MixtureRows:
-        """The cells of encoded rows."""
+        """Encoded rows as mixtures read them."""
         codes, scores = self.codes_and_scores(rows)
         states = indicators(codes, self.state_ptr)
         patterns = Patterns.from_scores(scores)
@@ -126,10 +132,11 @@ class TableColumns(NamedTuple):
         return MixtureRows(scores, patterns, states, background, log_base)
 
     def codes_and_scores(self, rows: Floats) -> tuple[Ints, Floats]:
-        """States, -1 where missing, and scores, NaN where a cell is missing or an atom."""
+        """States of tables, -1 where missing; scores, NaN where a cell is missing or an atom."""
         rows = self._axis_table.coded(rows)
         scores = np.empty((len(rows), len(self.numbers)))
         codes = np.empty((len(rows), len(self.tables)), dtype=np.int64)
+        # Each number tells its state and its score at once.
         state = {}
         for place, (v, column) in enumerate(zip(self.numbers.tolist(), self.scored)):
             state[v], scores[:, place] = column.scores(np.ascontiguousarray(rows[:, v]))
@@ -139,15 +146,13 @@ class TableColumns(NamedTuple):
         return codes, scores
 
     def is_far(self, scores: Floats) -> Bools:
-        """Which rows have a score farther from the others than any scale of the background."""
-        # So many robust scales from the centre of a column, a row belongs to no cluster.
+        """Which rows have a score so far from its centre that they belong to no cluster."""
         far = 1e4 * self.scale
         return np.asarray((np.abs(scores - self.centre) > far).any(axis=1))
 
     def points(self, rows: Floats, weight: Floats) -> Floats:
-        """Complete coordinates of rows in which clusters are found, shape (n_rows, n_points)."""
-        # Coordinates from which clusters start stay within this number of scales, for one wild
-        # value would be a cluster of its own.
+        """Complete coordinates in which clusters are found, shape (n_rows, n_coordinates)."""
+        # Coordinates stay within this number of scales: a wild value would be a cluster of its own.
         reach = 4.0
         points = self._axis_table.coded(rows)
         n_states = np.ones(rows.shape[1], dtype=np.int64)
@@ -166,11 +171,13 @@ class TableColumns(NamedTuple):
             points[:, varying] = (
                 factors.completed(points[:, varying]) * factors.scale + factors.mean
             )
+        # Numbers have their scale already: mean zero and standard deviation one.
         unit = np.ones(rows.shape[1])
         return as_numbers(points, n_states, 0.0 * unit, unit)[0]
 
     @property
     def _axis_table(self) -> HistogramTable:
+        """What codes numbers as the states of their axes."""
         return HistogramTable.from_axes(self.axes)
 
     @property
@@ -179,6 +186,7 @@ class TableColumns(NamedTuple):
         # Rows distributed like the column that smooth each table of states.
         like_column = 1.0
         counts = like_column * self.share
+        # The least standard deviations are added to variances, and are no bounds.
         smallest = np.zeros(len(self.scale))
         moments = self.centre, np.diag(self.scale**2)
         return MixturePrior(
@@ -191,13 +199,13 @@ class TableColumns(NamedTuple):
         )
 
     def _added_variances(self, mean: Floats) -> Floats:
-        """The squares of half a step of the lattice of each column at the mean, at least."""
+        """The squared least standard deviations of each column around means (n_components, d)."""
         places = range(len(self.scored))
         sds = [self.smallest_sds(place, mean[:, place].copy()) for place in places]
         return np.square(sds).T.reshape(mean.shape)
 
     def smallest_sds(self, place: int, mean: Floats) -> Floats:
-        """What is added to standard deviations of a number around some means."""
+        """Least standard deviations of a number around some means, half a lattice step at least."""
         return np.hypot(SMALLEST_SD * self.scale[place], self.scored[place].smallest_sds(mean))
 
     def log_density(self, model: GaussianMixture, cells: MixtureRows) -> Floats:
@@ -206,23 +214,23 @@ class TableColumns(NamedTuple):
 
     @property
     def background_weight(self) -> float:
-        """Weight of the background: that of a part of a row more."""
-        # Rows that the background is worth. With a whole one it has a say where columns follow from
-        # each other: of 100 rows on a line, it drew completions .7 % of their way to the mean.
+        """Weight of the background: that of a fraction of a row more."""
+        # With a whole row the background counts where columns follow from each other: of 100 rows
+        # on a line, it drew completions .7 % of their way to the mean.
         background_rows = 0.1
         return background_rows / (self.n_rows + background_rows)
 
     def _log_base(self, rows: Floats, scores: Floats) -> Floats:
-        """What the log densities of rows gain by the scales of their numbers, shape (n_rows,)."""
+        """What turns log densities of scores into those of the numbers, shape (n_rows,)."""
         log_base = self._axis_table.log_density(rows)
         for v, column, score in zip(self.numbers, self.scored, scores.T):
             values = np.ascontiguousarray(rows[:, v])
-            plain = ~np.isnan(score)
-            atom = np.isnan(score) & ~np.isnan(values)
-            log_base[plain] += column.log_slope(values[plain])
+            has_score = ~np.isnan(score)
+            is_atom = np.isnan(score) & ~np.isnan(values)
+            log_base[has_score] += column.log_slope(values[has_score])
             if column.step > 0.0:
                 # An atom fills its cell of the lattice.
-                log_base[atom] -= np.log(column.step)
+                log_base[is_atom] -= np.log(column.step)
         return log_base
 
     def _background(self, scores: Floats, states: Any) -> Floats:
@@ -232,7 +240,7 @@ class TableColumns(NamedTuple):
         for score, centre, scale in zip(scores.T, self.centre, self.scale):
             observed = ~np.isnan(score)
             distance = (score[observed] - centre) / scale
-            # Of scores whose squares overflow nothing is left.
+            # Squares may overflow: the density of such scores is zero.
             with np.errstate(over="ignore"):
                 squares = np.square(distance[:, np.newaxis] / _BACKGROUND_SDS)
             log_normals = log_peak - 0.5 * squares
@@ -241,6 +249,7 @@ class TableColumns(NamedTuple):
 
 
 def _scored(number: Law | None, values: Floats, weight: Floats) -> Law:
+    """The law of a column of numbers; without one, no atoms and a linear score."""
     if number is not None:
         return number
     mean, sd = column_moments(values[:, np.newaxis], weight)
@@ -248,15 +257,15 @@ def _scored(number: Law | None, values: Floats, weight: Floats) -> Law:
 
 
 def _robust(scores: Floats, weight: Floats) -> tuple[float, float]:
-    """Median and scale of the scores of a column; 0 and 1 for a column without scores."""
+    """Median and robust standard deviation of scores; 0 and 1 for a column without scores."""
     points, mass = distinct(scores, weight)
     if not len(points):
         return 0.0, 1.0
     low, centre, high = weighted_quantiles(points, np.cumsum(mass), np.array([1, 5, 9]), 10)
     # Distance between the first and the last tenth of a normal distribution, in standard
     # deviations.
-    tenths = 2.5631031310892007
-    scale = (high - low) / tenths or (points[-1] - points[0]) / tenths or 1.0
+    decile_range = 2.5631031310892007
+    scale = (high - low) / decile_range or (points[-1] - points[0]) / decile_range or 1.0
     return float(centre), float(scale)
 
 
@@ -271,19 +280,19 @@ class TableRows(NamedTuple):
 
     @classmethod
     def from_domain(cls, domain: Domain, rows: Floats, weight: Floats) -> Self:
-        """Rows of a domain in which only ordered states have axes; these are like categories."""
+        """Rows of a domain; its ordered states, which alone have axes, are like categories."""
         numbers = domain.laws
         scored = [None if states else n for n, states in zip(numbers, domain.n_states)]
         return cls(rows, weight, domain.n_states, scored, domain.axes)
 
 
 class Candidate(NamedTuple):
-    """A mixture, and what its scores are.
+    """The choices that held-out rows make for one mixture.
 
     Attributes
     ----------
     params : MixtureParams
-        The mixture.
+        The parameters of the mixture.
     linear : tuple of int
         The columns whose scores are linear.
     is_sharp : bool
@@ -295,12 +304,12 @@ class Candidate(NamedTuple):
     is_sharp: bool = False
 
     def but(self, **changed: Any) -> Self:
-        """The candidate with other choices."""
+        """The candidate with some choices changed: ``linear``, ``is_sharp`` or parameters."""
         scores = {name: changed.pop(name) for name in ("linear", "is_sharp") if name in changed}
         return self._replace(params=self.params._replace(**changed), **scores)
 
     def score_of(self, law: Law, column: int) -> Score:
-        """The score of a column."""
+        """The score that a column with this law has."""
         if column not in self.linear:
             return law.score
         return law.sharp_score if self.is_sharp else law.linear_score
@@ -309,7 +318,7 @@ class Candidate(NamedTuple):
 class Choices(NamedTuple):
     """Candidates that are mixed (their scores are alike), and their weights.
 
-    ``tree_weight`` is the weight of a tree of hidden variables besides them all.
+    ``tree`` says how a tree of hidden variables beside them is learned, ``tree_weight`` its weight.
     """
 
     weights: Floats
@@ -319,7 +328,7 @@ class Choices(NamedTuple):
 
 
 class ReadRows(NamedTuple):
-    """Encoded rows, and their cells as mixtures read them."""
+    """Encoded rows, and the same as mixtures read them."""
 
     rows: Floats
     cells: MixtureRows
@@ -334,20 +343,20 @@ class TableStatistics(Statistics):
 
 
 class LearnedMixture(NamedTuple):
-    """What has been learned; see :class:`skpc._fitting.Parametrised`.
+    """Mixtures that are mixed with each other; see :class:`skpc._fitting.Parametrised`.
 
     Attributes
     ----------
     columns : TableColumns
-        What all components have in common.
+        What all mixtures have in common.
     model : GaussianMixture
-        All components.
+        The components of all mixtures, as one mixture.
     choices : Choices
-        Their parameters.
+        The candidates that were learned, and their weights.
     models : list of GaussianMixture
-        Those that are mixed, one for each candidate.
+        The mixture of each candidate.
     tree : TableTree, default=None
-        A tree of hidden variables, where there is one besides the Gaussians.
+        A tree of hidden variables beside the mixtures, if there is one.
     """
 
     columns: TableColumns
@@ -358,7 +367,7 @@ class LearnedMixture(NamedTuple):
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters, the weights of what is mixed among them."""
+        """Number of free parameters, among them the weights of the candidates and of the tree."""
         state_ptr = self.columns.state_ptr
         n_free = len(self.models) - 1
         for model, candidate in zip(self.models, self.choices.candidates):
@@ -366,19 +375,19 @@ class LearnedMixture(NamedTuple):
         return n_free + (self.tree.tree.n_parameters + 1 if self.tree else 0)
 
     def heaviest(self, size: float, share: float) -> Self:
-        """The mixture of the heaviest candidates.
+        """The mixture of the heaviest candidates, as many as either limit allows.
 
-        Their covariances have at most ``size`` numbers together, or else they are the fewest that
-        have ``share`` of the weight.
+        The limits: their covariances have at most ``size`` numbers together; they are the fewest
+        that have more than ``share`` of the weight.
         """
         order = np.argsort(-self.choices.weights, kind="stable")
         sizes = np.array([model.gaussians.covariance.size for model in self.models])[order]
+        # The heaviest come first, as many as are small enough, or as many as have the share.
         n_small = np.searchsorted(np.cumsum(sizes), size, side="right")
         n_heavy = 1 + np.searchsorted(np.cumsum(self.choices.weights[order]), share)
         heaviest_places = np.sort(order[: max(n_small, n_heavy)])
-        weights = (
-            self.choices.weights[heaviest_places] / self.choices.weights[heaviest_places].sum()
-        )
+        weights = self.choices.weights[heaviest_places]
+        weights /= weights.sum()
         candidates = [self.choices.candidates[k] for k in heaviest_places]
         models = [self.models[k] for k in heaviest_places]
         return self._replace(
@@ -388,18 +397,18 @@ class LearnedMixture(NamedTuple):
         )
 
     def circuit(self, n_features: int) -> Circuit:
-        """The circuit over encoded rows of some columns; see :func:`table_circuit`."""
+        """The circuit over encoded rows of ``n_features`` columns; see :func:`table_circuit`."""
         return table_circuit(
             self.columns, self.model, n_features, self.tree, self.choices.tree_weight
         )
 
     def of_size(self, n_rows: float) -> Self:
-        """The mixture for rows of some total weight."""
+        """The mixture with the weight of its background as of so many rows."""
         return self._replace(columns=self.columns._replace(n_rows=n_rows))
 
     @property
     def parts(self) -> list[ParametrisedMixture]:
-        """The mixtures that are mixed, as they are learned."""
+        """The mixture of each candidate, with what EM learns it by."""
         candidates = self.choices.candidates
         prior = self.columns.prior
         return [
@@ -409,6 +418,7 @@ class LearnedMixture(NamedTuple):
 
     def expected(self, rows: Floats | ReadRows, weight: Floats) -> TableStatistics:
         """The E-step, on encoded rows."""
+        # A caller with several steps reads the rows once.
         if not isinstance(rows, ReadRows):
             rows = ReadRows(rows, self.columns.cells(rows))
         sums = tuple(part.expected(rows.cells, weight) for part in self.parts)
@@ -418,7 +428,7 @@ class LearnedMixture(NamedTuple):
         return TableStatistics((*sums, counts) if counts else sums, log_likelihood)
 
     def before(self, n_rows: float) -> TableStatistics:
-        """What :meth:`expected` returns for ``n_rows`` rows that are distributed like each part."""
+        """The statistics of ``n_rows`` rows that are distributed as each mixture says."""
         sums = tuple(Sums.from_model(model, n_rows) for model in self.models)
         counts = (Counts.from_tree(self.tree.tree, n_rows),) if self.tree else ()
         return TableStatistics((*sums, *counts))
@@ -430,7 +440,7 @@ class LearnedMixture(NamedTuple):
         return self.with_models(models, tree)
 
     def with_models(self, models: list[GaussianMixture], tree: TableTree | None) -> Self:
-        """The same mixture of other parts."""
+        """The mixture with other models and another tree in place of its own."""
         model = GaussianMixture.stacked(models, self.choices.weights)
         return self._replace(model=model, models=models, tree=tree)
 
@@ -445,30 +455,46 @@ def table_circuit(
 ) -> Circuit:
     """Build the circuit of a mixture.
 
-    The root is a sum over components, the tree, if any, and the background last. A component is a
+    The root is a sum over the components, the tree, if any, and the background. A component is a
     product of a block leaf of all numbers (a sum of these, where it has several widths) and a leaf
-    for each category; the background is a product of columns, where a number is a sum of normals
+    for each category; the background is a product of columns, in which a number is a sum of normals
     around its median.
 
-    There is no ``model`` where the tree has all the weight. ``n_features`` is the number of columns
-    of encoded rows; ``like`` is a circuit of the same scores, to be mixed with this one.
+    Parameters
+    ----------
+    columns : TableColumns
+    model : GaussianMixture or None
+        None: the tree has all the weight.
+    n_features : int
+        Number of columns of encoded rows.
+    tree : TableTree, default=None
+    tree_weight : float, default=0.0
+        Its weight beside the components.
+    like : Circuit, default=None
+        A circuit of the same scores, whose axes the new one shares, so that both can be mixed.
+
+    Returns
+    -------
+    Circuit
     """
-    maker = _Maker(columns, n_features, like)
-    tops = list[int]()
+    maker = _CircuitMaker(columns, n_features, like)
+    children = list[int]()
     weights = np.empty(0)
     if model is not None:
-        tops = [maker.component(model, k) for k in range(len(model.weights))]
+        children = [maker.component(model, k) for k in range(len(model.weights))]
         weights = (1.0 - tree_weight) * model.weights
     if tree is not None:
-        tops.append(tree.add(maker.builder, columns))
+        children.append(tree.add(maker.builder, columns))
         weights = np.append(weights, tree_weight)
     background_weight = columns.background_weight
     weights = np.append((1.0 - background_weight) * weights, background_weight)
-    maker.builder.sum([*tops, maker.background()], np.log(weights))
+    maker.builder.sum([*children, maker.background()], np.log(weights))
     return maker.builder.build()
 
 
-class _Maker:
+class _CircuitMaker:
+    """Adds the components and the background of a mixture to a circuit; returns their nodes."""
+
     def __init__(self, columns: TableColumns, n_features: int, like: Circuit | None):
         self.columns = columns
         n_states = np.zeros(n_features, dtype=np.int64)
@@ -483,7 +509,7 @@ class _Maker:
         self.builder = CircuitBuilder(n_states, axes)
 
     def component(self, model: GaussianMixture, k: int) -> int:
-        """Add a component."""
+        """Add component k."""
         tables, leaves = self._tables(model.log_table[k])
         numbers = self.columns.numbers.tolist()
         if numbers:
@@ -513,7 +539,7 @@ class _Maker:
         return self._product(leaves)
 
     def _tables(self, log_table: Floats) -> tuple[dict[int, Floats], list[int]]:
-        """Log probabilities of the states of columns that have any; the leaves of categories."""
+        """Split log probabilities of states by column, and add the leaves of the categories."""
         parts = np.split(log_table, self.columns.state_ptr[1:-1])
         tables = dict(zip(self.columns.tables.tolist(), parts))
         categories = np.setdiff1d(self.columns.tables, self.columns.numbers).tolist()

@@ -1,7 +1,8 @@
-"""A tree of hidden variables above the columns of a table, whose numbers are atoms and normals.
+"""Trees of hidden variables above tables with numbers, to be mixed with Gaussians.
 
-Cells of a number are its atoms, and bins of the other scores, for the tree and its EM. The density
-has a normal in place of each bin, so that numbers are read as mixtures of Gaussians read them.
+The tree and its EM see the states of a number: its atoms, then bins of its other scores. The
+density has a normal of the score in place of each bin, so that its base measure is that of the
+mixtures in :mod:`skpc.learning.table_mixture`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class ScoreBins(NamedTuple):
     edges : ndarray of shape (n_bins - 1,)
         The greatest score of each bin but the last.
     mean, sd : ndarrays of shape (n_bins,)
-        Moments of the normals.
+        Moments of the normals, in scores.
     """
 
     edges: Floats
@@ -48,7 +49,7 @@ class ScoreBins(NamedTuple):
 
 
 class TableTree(NamedTuple):
-    """The tree, and the bins of each number of a table."""
+    """A tree of hidden variables, and the bins of each number of its table."""
 
     bins: list[ScoreBins]
     tree: HiddenTree
@@ -62,30 +63,32 @@ class TableTree(NamedTuple):
         return self._replace(tree=counts.tree_like(self.tree))
 
     def add(self, builder: CircuitBuilder, columns: TableColumns) -> int:
-        """Add the tree to a circuit; the number of its root."""
+        """Add the tree to a circuit; return the node of its root."""
         places = {int(v): place for place, v in enumerate(columns.numbers)}
         normals: dict[int, list[int]] = {}
 
         def leaf(v: int, log_prob: Floats) -> int:
+            # A category has one leaf; a number is a sum over its atoms and its normals.
             if v not in places:
                 return builder.discrete(v, log_prob)
             _, mean, sd = self.bins[places[v]]
-            # The first normal goes with the atoms; those of the other bins are shared.
+            # One leaf has the atoms and the normal of the first bin. The normals of the other bins
+            # are the same for all hidden states, and shared.
             n_first = len(log_prob) - len(mean) + 1
-            weight = np.logaddexp.reduce(log_prob[:n_first])
+            log_weight = np.logaddexp.reduce(log_prob[:n_first])
             atoms_leaf = builder.scored(
-                v, log_prob[:n_first] - weight, float(mean[0]), float(sd[0])
+                v, log_prob[:n_first] - log_weight, float(mean[0]), float(sd[0])
             )
             if len(mean) == 1:
                 return atoms_leaf
             if v not in normals:
                 no_atom = np.where(np.arange(n_first) < n_first - 1, -np.inf, 0.0)
                 moments = list(zip(mean.tolist(), sd.tolist()))[1:]
-                # Leaves are evaluated wherever they are read, products once.
+                # A leaf is evaluated for each node above it, a product of one leaf only once.
                 normals[v] = [
                     builder.product([builder.scored(v, no_atom, *normal)]) for normal in moments
                 ]
-            return builder.sum([atoms_leaf, *normals[v]], np.append(weight, log_prob[n_first:]))
+            return builder.sum([atoms_leaf, *normals[v]], np.append(log_weight, log_prob[n_first:]))
 
         return add_hidden_tree(builder, self.tree, leaf)
 
@@ -98,7 +101,7 @@ def choose_table_tree(
     test_weight: Floats,
     seed: int,
 ) -> tuple[TableTree, TreeChoice]:
-    """Let held-out rows choose the number of hidden states, and how long EM goes on."""
+    """Learn a tree; test rows choose its number of hidden states, and how long EM goes on."""
     bins, table = _tree_rows(columns, rows, weight)
     held_out = Rows(_codes(columns, bins, test_rows), test_weight)
     is_category = ~np.isin(columns.tables, columns.numbers)
@@ -112,7 +115,7 @@ def choose_table_tree(
 def learn_table_tree(
     columns: TableColumns, rows: Floats, weight: Floats, choice: TreeChoice, seed: int
 ) -> TableTree:
-    """Learn a tree with the choices of another one."""
+    """Learn a tree as another one was learned, from other rows."""
     bins, table = _tree_rows(columns, rows, weight)
     return TableTree(bins, learn_hidden_tree(table, choice, seed))
 
@@ -120,6 +123,7 @@ def learn_table_tree(
 def _tree_rows(
     columns: TableColumns, rows: Floats, weight: Floats
 ) -> tuple[list[ScoreBins], TreeRows]:
+    """The bins of all numbers, and the rows with their cells as states."""
     _, scores = columns.codes_and_scores(rows)
     bins = []
     for place, score in enumerate(scores.T):
@@ -127,45 +131,49 @@ def _tree_rows(
         bins.append(_bins(points, mass, columns, place))
     n_states = np.zeros(rows.shape[1], dtype=np.int64)
     n_states[columns.tables] = np.diff(columns.state_ptr)
-    n_bins = [len(bins_of_number.mean) for bins_of_number in bins]
-    n_states[columns.numbers] = np.add(
-        [len(scored_column.atoms) for scored_column in columns.scored], n_bins
-    )
+    # A number has a state for each atom and each bin.
+    n_states[columns.numbers] = [
+        len(law.atoms) + len(bins_of_number.mean)
+        for law, bins_of_number in zip(columns.scored, bins)
+    ]
     coded = Rows(_codes(columns, bins, rows), weight)
     return bins, TreeRows.from_codes(coded, columns.points(rows, weight), n_states)
 
 
 def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> ScoreBins:
-    """The bins of distinct scores, increasing; without any, one normal around the centre."""
-    rows_each = 40.0
-    # Bins of a number, at most, and rows of each, at least; how much wider than a bin its normal
-    # is.
+    """The bins of distinct scores, increasing; without any, one normal around the centre.
+
+    ``points`` and ``mass`` are the scores and their weights, ``place`` that of the number in
+    ``columns``.
+    """
+    # Rows of a bin at least, and bins of a number at most.
+    rows_of_bin = 40.0
     most_bins = 30
-    wider = 1.3
-    # A value of a lattice has a bin of its own, if it has this share of the rows, and so many of
-    # them.
-    repeated = 0.01
+    # A normal is this much wider than the values in its bin: neighbours overlap.
+    widening = 1.3
+    # A value of a lattice has a bin of its own if it has this share of the rows, and so many rows.
+    share_of_value = 0.01
     rows_of_value = 8.0
     scale = float(columns.scale[place])
     edges = np.empty(0)
     mean = columns.centre[[place]]
     sd = np.array([scale])
-    # Least width of a normal without a lattice, as a part of the distance to its neighbours.
+    # Least standard deviation of a normal off a lattice, in distances to its neighbours.
     part_of_gap = 0.3
     if len(points):
-        n_bins = min(max(whole_rows(mass.sum() / rows_each), 1), most_bins)
+        n_bins = min(max(whole_rows(mass.sum() / rows_of_bin), 1), most_bins)
         edges = weighted_quantiles(points, mass.cumsum(), np.arange(1, n_bins), n_bins)
         if columns.scored[place].step > 0.0:
-            is_repeated = mass >= max(repeated * mass.sum(), rows_of_value)
+            is_repeated = mass >= max(share_of_value * mass.sum(), rows_of_value)
             # Edges at a value and at the one before give it a bin of its own.
             edges = np.append(edges, points[is_repeated | np.append(is_repeated[1:], False)])
         # Above an edge at the greatest score would be an empty bin.
         edges = np.unique(edges[edges < points[-1]])
-        place_of = np.searchsorted(edges, points)
-        total = group_sums(place_of, mass)
-        mean = group_sums(place_of, mass * points) / total
-        variance = group_sums(place_of, mass * (points - mean[place_of]) ** 2) / total
-        sd = wider * np.sqrt(variance)
+        bin_of_point = np.searchsorted(edges, points)
+        total = group_sums(bin_of_point, mass)
+        mean = group_sums(bin_of_point, mass * points) / total
+        variance = group_sums(bin_of_point, mass * (points - mean[bin_of_point]) ** 2) / total
+        sd = widening * np.sqrt(variance)
         if columns.scored[place].step == 0.0 and len(mean) > 1:
             # Values that repeat without a lattice are no reason for a spike.
             sd = np.maximum(sd, part_of_gap * np.gradient(mean))
@@ -179,7 +187,7 @@ def _codes(columns: TableColumns, bins: list[ScoreBins], rows: Floats) -> Codes:
     codes = np.full(rows.shape, -1, dtype=np.int16)
     codes[:, columns.tables] = states
     for v, scored, bins_of_number, score in zip(columns.numbers, columns.scored, bins, scores.T):
-        plain = ~np.isnan(score)
-        place = np.searchsorted(bins_of_number.edges, score[plain])
-        codes[plain, v] = len(scored.atoms) + place
+        has_score = ~np.isnan(score)
+        bin_of_cell = np.searchsorted(bins_of_number.edges, score[has_score])
+        codes[has_score, v] = len(scored.atoms) + bin_of_cell
     return codes

@@ -1,4 +1,4 @@
-"""The cells of tables of the same columns as numbers that can be compared across tables."""
+"""Cells of tables as numbers that can be compared across tables of the same columns."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
@@ -38,13 +38,13 @@ class TableCells(NamedTuple):
         return self.domain.is_categorical
 
     def unit(self, column: int) -> str:
-        """What kind of number a column holds: "M" for dates, "m" for durations, else none."""
-        # Any moment tells the dtype that a scale makes.
+        """The kind of number that a column holds: "M" for dates, "m" for durations, else ""."""
+        # The dtype of any moment tells the kind.
         scale = self.domain.calendars.get(column)
         return "" if scale is None else scale.dates(np.zeros(1)).dtype.kind
 
     def label(self, column: int, value: float) -> Any:
-        """What a cell of a column holds, as a user would write it."""
+        """The value of a cell as a user would write it."""
         # Categories have labels; other cells are numbers, dates or durations.
         labels = self.domain[column].labels
         if labels is not None:
@@ -54,12 +54,12 @@ class TableCells(NamedTuple):
 
     @classmethod
     def of_table(cls, domain: Domain, table: Any) -> Self:
-        """Read a checked table whose columns are known; a category that is not has the code -1."""
+        """Read a checked table of these columns; a category that they do not have has code -1."""
         return cls.of_rows(domain, rows_of(domain, table))
 
     @classmethod
     def of_rows(cls, domain: Domain, rows: Floats) -> Self:
-        """Read rows whose dates have the origins and units of their columns."""
+        """Read encoded rows, whose dates have the origins and units of their columns."""
         values = rows.copy()
         for column, calendar in _calendars(domain):
             # In microseconds dates of all units can be compared.
@@ -70,8 +70,8 @@ class TableCells(NamedTuple):
         return cls(values, domain)
 
     def encoded(self, rows: Floats) -> Floats:
-        """Rows of a domain that have these cells; a cell that is the same stays as it is."""
-        # Cells that the rows have already keep their exact numbers, without the way there and back.
+        """Encoded rows changed to these cells; cells that are equal already stay as they are."""
+        # Converting a cell that the rows have already would change its last digits.
         is_new = (self.values != self.of_rows(self.domain, rows).values) & ~np.isnan(self.values)
         encoded = self.values.copy()
         for column, calendar in _calendars(self.domain):
@@ -84,33 +84,33 @@ class TableCells(NamedTuple):
         return np.where(is_new, encoded, rows)
 
     def written(self, table: Any) -> Any:
-        """A table, which has these columns, with those of these cells that it has not."""
+        """A table of these columns, changed where its cells differ from these."""
         rows = rows_of(self.domain, table)
         encoded = self.encoded(rows)
-        # Missing cells differ from themselves, but there is nothing to write.
+        # Missing cells are not written.
         is_new = (encoded != rows) & ~np.isnan(encoded)
         if not is_new.any():
-            # A table that has its cells already keeps its dtypes, too.
+            # A table that has these cells already keeps its dtypes, too.
             return table
         return with_cells_of(table, is_new, self.domain.decode(encoded, like=table))
 
 
 def rows_of(domain: Domain, table: Any) -> Floats:
-    """The rows of a checked table before any number counts as the nearest state of its column.
+    """Encoded rows of a checked table whose numbers are not rounded to states of their columns.
 
-    A category that is not known has the code -1.
+    A category that the domain does not have gets the code -1.
     """
-    # Encoding would round numbers to states, and the numbers alone would not know categories.
+    # Codes come from encoding, which would round numbers to states; numbers from the table itself.
     rows = np.where(domain.is_categorical, domain.encode(table), domain.numbers_in(table))
     unknown = domain.is_categorical & np.isnan(rows)
     if unknown.any():
-        # A category that the domain has not seen is NaN there, and only the table has a cell.
+        # NaN in a row is a missing cell, or a category that the domain does not have.
         rows[unknown & ~missing_in(table)] = -1.0
     return rows
 
 
 def _calendars(domain: Domain) -> Iterator[tuple[int, Any]]:
-    """The columns of dates and durations, and how their cells are numbers."""
+    """The columns whose cells are dates or durations, and their calendars."""
     for column, calendar in domain.calendars.items():
         # Dates that are categories have codes, not numbers.
         if domain[column].labels is None:
@@ -118,7 +118,7 @@ def _calendars(domain: Domain) -> Iterator[tuple[int, Any]]:
 
 
 def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCells]:
-    """Read tables of the same columns; one Domain knows the values of all of them.
+    """Read tables of the same columns with one domain, which has the values of all tables.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCe
                 f"or cannot be read: {error}"
             ) from error
     together = join_tables(checked)
-    # Each column speaks for itself, also where another one determines it.
+    # Columns stay apart, also where one determines another.
     domain = Domain.fit(
         together, Declared(categorical_features=categorical_features, merges_columns=False)
     )

@@ -1,4 +1,4 @@
-"""Densities of rows together with their gaps."""
+"""Densities of rows together with their gaps: which of their cells are missing."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from skpc.domain import merge_rows, present_rows, read_events
 
 
 class WithGaps(ScoredRows):
-    """A density of rows together with which of their cells are missing.
+    """A density of rows together with their gaps: which of their cells are missing.
 
-    Beside the values it learns a column of two states for each column with gaps: whether the cell
-    is there. So draws have gaps where rows would have them.
+    Beside the values it learns an indicator for each column with gaps, a column of two states, so
+    that draws have gaps where rows would have them.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class WithGaps(ScoredRows):
         with all_or_nothing(self):
             table = check_table(self, X, reset=True)
             weight = check_weight(sample_weight, len(table))
-            # Rows of weight zero would make gaps that no row of any weight has.
+            # Rows of weight zero must not add gaps.
             table, weight = present_rows(table, weight)
             density = clone(self.density)
             self.domain_ = density.prepare(table, weight)[0]
@@ -123,7 +123,7 @@ class WithGaps(ScoredRows):
             patterns, group = np.unique(is_gap[:, gap_columns], axis=1, return_inverse=True)
             self.gaps_ = [gap_columns[group == number] for number in range(patterns.shape[1])]
             domain = self.domain_
-            # Each indicator of gaps is one more column, a category of two states.
+            # Each indicator is one more column, a category of two states.
             for _ in self.gaps_:
                 domain = domain.with_category(2)
             rows = self._with_gaps(self.domain_.encode(table), is_gap)
@@ -172,10 +172,10 @@ class WithGaps(ScoredRows):
             given = dict(enumerate(self.domain_.row(given)[0]))
         events, row = read_events(self.domain_, given, "given", values_are_known=True)
         states = self._known_gaps(given, [*missing] if isinstance(missing, set) else missing)
-        # Columns are numbered alike; those of gaps follow.
+        # The indicators follow the columns of the table.
         known = events.with_cells(np.hstack([events.rows, states]))
         density = self.density_.row_density
-        # What cannot be is refused before anything is drawn.
+        # Impossible evidence is refused before anything is drawn.
         if np.isneginf(density.log_density(known)[0]):
             raise ValueError(
                 f"given and missing must be possible together; found given={given!r} and "
@@ -187,7 +187,7 @@ class WithGaps(ScoredRows):
         n_features = self.n_features_in_
         is_gap = np.zeros((n_samples, n_features), dtype=bool)
         for number, columns in enumerate(self.gaps_):
-            # Cells were drawn under gaps as well, and are taken out at the end.
+            # Cells under gaps were drawn as well; they are taken out at the end.
             is_gap[:, columns] = drawn[:, [n_features + number]] == 1.0
         rows = self.domain_.with_given(drawn[:, :n_features], row)
         table = self.domain_.decode(self.domain_.name(rows, random_state, row))
@@ -211,7 +211,7 @@ class WithGaps(ScoredRows):
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
         rows, mass = self.domain_.encode_with_mass(table)
-        # A missing cell is integrated out, and its gap counts by the indicator.
+        # Missing cells are integrated out; the indicators count the gaps.
         rows = self._with_gaps(rows, missing_in(table))
         return mass.with_rows(self.density_.row_density.log_density(rows), None)
 
@@ -225,8 +225,8 @@ class WithGaps(ScoredRows):
         )
 
     def _with_gaps(self, rows: Floats, is_gap: Bools) -> Floats:
-        """Encoded rows with the states of their gaps; NaN where these are none of ``fit``."""
-        # NaN where columns of one group differ: such a pattern did not occur in fit.
+        """Encoded rows with their indicators, shape (n_rows, n_features + n_groups)."""
+        # An indicator is missing where columns of its group differ, which they did not in fit.
         states = np.full((len(rows), len(self.gaps_)), np.nan)
         for number, columns in enumerate(self.gaps_):
             states[is_gap[:, columns].all(axis=1), number] = 1.0
@@ -234,9 +234,9 @@ class WithGaps(ScoredRows):
         return np.hstack([rows, states])
 
     def _known_gaps(self, given: Mapping[Any, Any], missing: Any) -> Floats:
-        """The states of gaps that follow from what is asked for, shape (1, n_groups)."""
+        """The indicators that ``given`` and ``missing`` tell, the others NaN; (1, n_groups)."""
         states = np.full((1, len(self.gaps_)), np.nan)
-        # A statement may be missing as well: it then says nothing of the cell.
+        # A given cell may be NaN, which says nothing about its gap.
         is_stated = ~missing_cells(np.fromiter(given.values(), dtype=object, count=len(given)))
         stated = [column for column, has_statement in zip(given, is_stated) if has_statement]
         present = self.domain_.places(stated, "given")
@@ -254,7 +254,7 @@ class WithGaps(ScoredRows):
                     "missing and given must not be about the same cells, or about cells whose gaps "
                     f"were the same in fit; found both for {self.domain_[columns[0]].where}."
                 )
-            # Groups that nothing is said of stay open.
+            # Other groups stay NaN.
             if is_present or is_absent:
                 states[0, number] = float(is_absent)
         return states

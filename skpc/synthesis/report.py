@@ -1,4 +1,8 @@
-"""How close a synthetic table is to a real one."""
+"""Reports of how close a synthetic table is to a real one.
+
+:func:`table_report` measures it by a classifier, by columns, by pairs of columns, by distances to
+the rows learned from, and by rules.
+"""
 
 import math
 from itertools import combinations
@@ -192,13 +196,16 @@ def table_report(
     # Each fold needs rows of both tables.
     if least < 2 * _FOLDS:
         raise ValueError(f"Each table needs at least {2 * _FOLDS} rows; found {least}.")
-    columns = [_column(reference, drawn, j) for j in range(len(drawn.names))]
-    has_gaps = any(np.isnan(cells.values).any() for cells in (reference, drawn))
-    auc = _auc(reference, drawn, random_state)
+    columns = [_compared(reference, drawn, column) for column in range(len(drawn.names))]
+    categories = few_categories(drawn.domain)
+    # A classifier that sees only gaps tells how far these alone tell the tables apart.
+    gaps, drawn_gaps = (np.isnan(cells.values).astype(float) for cells in (reference, drawn))
+    has_gaps = gaps.any() or drawn_gaps.any()
+    auc = _auc(reference.values, drawn.values, categories, random_state)
     return TableReport(
         auc,
-        _auc(learned, drawn, random_state) if held else auc,
-        _auc_of_gaps(reference, drawn, random_state) if has_gaps else np.nan,
+        _auc(learned.values, drawn.values, categories, random_state) if held else auc,
+        _auc(gaps, drawn_gaps, None, random_state) if has_gaps else np.nan,
         _frame(columns, index=drawn.names),
         _pairs(reference, drawn),
         _nearer(drawn, learned, held[0], random_state) if held else np.nan,
@@ -207,6 +214,7 @@ def table_report(
 
 
 def _c2st(auc: float) -> float:
+    """The score of a classifier two-sample test: one where the tables cannot be told apart."""
     return 2.0 * (1.0 - max(auc, 0.5))
 
 
@@ -216,93 +224,83 @@ def _frame(data: Any, **options: Any) -> Any:
     return pd.DataFrame(data, **options)
 
 
-def _column(real: TableCells, drawn: TableCells, j: int) -> dict[str, float]:
-    # Missing cells are compared by their share, the others by their distribution.
-    a = real.values[:, j]
-    b = drawn.values[:, j]
-    missing = 1.0 - abs(np.isnan(a).mean() - np.isnan(b).mean())
-    a = a[~np.isnan(a)]
-    b = b[~np.isnan(b)]
+def _compared(real: TableCells, drawn: TableCells, column: int) -> dict[str, float]:
+    """The line of a column in the report: its shape, coverage and share of missing cells."""
+    real_cells = real.values[:, column]
+    drawn_cells = drawn.values[:, column]
+    missing = 1.0 - abs(np.isnan(real_cells).mean() - np.isnan(drawn_cells).mean())
+    real_cells = real_cells[~np.isnan(real_cells)]
+    drawn_cells = drawn_cells[~np.isnan(drawn_cells)]
     # A column without values on one side has no shape to compare.
-    if not len(a) or not len(b):
+    if not len(real_cells) or not len(drawn_cells):
         return {"shape": np.nan, "coverage": np.nan, "missing": missing}
-    if real.is_categorical[j]:
-        shape = _overlap(a, b)
-        coverage = np.isin(np.unique(a), b).mean()
+    if real.is_categorical[column]:
+        shape = _overlap(real_cells, drawn_cells)
+        coverage = np.isin(np.unique(real_cells), drawn_cells).mean()
     else:
-        shape = 1.0 - ks_2samp(a, b, method="asymp").statistic
+        shape = 1.0 - ks_2samp(real_cells, drawn_cells, method="asymp").statistic
         # A constant column has no length to divide by.
-        length = max(np.ptp(a), 1e-300)
-        # The parts of the range of the real column that lie beyond the drawn one.
-        uncovered = max(b.min() - a.min(), 0.0) + max(a.max() - b.max(), 0.0)
+        length = max(np.ptp(real_cells), 1e-300)
+        # The parts of the real range below and above the drawn one.
+        uncovered = max(drawn_cells.min() - real_cells.min(), 0.0)
+        uncovered += max(real_cells.max() - drawn_cells.max(), 0.0)
         coverage = max(1.0 - uncovered / length, 0.0)
     return {"shape": float(shape), "coverage": float(coverage), "missing": float(missing)}
 
 
 def _overlap(a: Floats, b: Floats) -> float:
     """One less the total variation distance of two columns of codes."""
-    # Codes of both columns together, so that counts stand for the same values.
     counts_a, counts_b = value_counts(a, b)
     return float(1.0 - 0.5 * np.abs(counts_a / len(a) - counts_b / len(b)).sum())
 
 
 def _pairs(real: TableCells, drawn: TableCells) -> Any:
+    """The likeness of the dependences of all pairs of columns, as a DataFrame."""
     n_columns = len(real.names)
     similar = np.full((n_columns, n_columns), np.nan)
-    # Codes are needed for each of many pairs, and are made once.
-    codes = [[_codes(real, cells, j) for j in range(n_columns)] for cells in (real, drawn)]
-    for j, k in combinations(range(n_columns), 2):
-        if real.is_categorical[[j, k]].any():
-            # Pairs of codes as complex numbers.
-            similar[j, k] = _overlap(
-                *(codes_of_table[j] + 1j * codes_of_table[k] for codes_of_table in codes)
+    # Each column is in many pairs, and is coded once.
+    codes = [[_codes(real, cells, left) for left in range(n_columns)] for cells in (real, drawn)]
+    for left, right in combinations(range(n_columns), 2):
+        if real.is_categorical[[left, right]].any():
+            # A complex number holds a pair of codes.
+            similar[left, right] = _overlap(
+                *(codes_of_table[left] + 1j * codes_of_table[right] for codes_of_table in codes)
             )
         else:
-            difference = _correlation(real, j, k) - _correlation(drawn, j, k)
+            difference = _correlation(real, left, right) - _correlation(drawn, left, right)
             # Correlations are at most 2 apart.
-            similar[j, k] = 1.0 - 0.5 * abs(difference)
-        similar[k, j] = similar[j, k]
+            similar[left, right] = 1.0 - 0.5 * abs(difference)
+        similar[right, left] = similar[left, right]
     return _frame(similar, index=real.names, columns=real.names)
 
 
-def _codes(real: TableCells, cells: TableCells, j: int) -> Floats:
+def _codes(real: TableCells, cells: TableCells, column: int) -> Floats:
     """The codes of a column, or the bins of its numbers; a missing cell has a code of its own."""
-    # Bins of a number beside a category, and folds of the classifier.
-    bins = 10
-    values = cells.values[:, j]
-    real_cells = real.values[:, j]
-    if not real.is_categorical[j]:
+    # Bins of a number that is compared together with a category.
+    n_bins = 10
+    values = cells.values[:, column]
+    real_cells = real.values[:, column]
+    if not real.is_categorical[column]:
         # Edges come from the real table, so that both tables have the same bins.
-        edges = np.histogram_bin_edges(real_cells[~np.isnan(real_cells)], bins)
+        edges = np.histogram_bin_edges(real_cells[~np.isnan(real_cells)], n_bins)
         # The outer edges are left out: what lies beyond them falls into the last bins.
         values = np.where(np.isnan(values), np.nan, np.digitize(values, edges[1:-1]))
     return np.nan_to_num(values, nan=-1.0)
 
 
-def _correlation(cells: TableCells, j: int, k: int) -> float:
-    pairs = cells.values[:, [j, k]]
+def _correlation(cells: TableCells, left: int, right: int) -> float:
+    """Correlation of two columns of numbers; NaN where one of them is constant."""
+    pairs = cells.values[:, [left, right]]
     pairs = pairs[~np.isnan(pairs).any(axis=1)]
     is_constant = len(pairs) < 2 or not np.ptp(pairs, axis=0).all()
     return np.nan if is_constant else float(np.asarray(np.corrcoef(pairs.T))[0, 1])
 
 
-def _auc(real: TableCells, drawn: TableCells, random_state: Any) -> float:
-    categories = few_categories(real.domain)
-    return _told_apart(real.values, drawn.values, categories, random_state)
-
-
-def _auc_of_gaps(real: TableCells, drawn: TableCells, random_state: Any) -> float:
-    # Gaps alone tell how much of a difference is not in the values.
-    gaps = np.isnan(real.values).astype(float)
-    gaps_of_drawn = np.isnan(drawn.values).astype(float)
-    return _told_apart(gaps, gaps_of_drawn, None, random_state)
-
-
-def _told_apart(real: Floats, drawn: Floats, categories: Any, random_state: Any) -> float:
-    """Area under the curve of a classifier that tells rows of two tables apart, out of folds."""
+def _auc(real: Floats, drawn: Floats, categories: Any, random_state: Any) -> float:
+    """Area under the curve of a classifier that tells two tables apart, on held-out folds."""
     # As many rows of each, so that guessing gives an area of one half.
     n_rows = min(len(real), len(drawn))
-    X = np.concatenate([_some(values, n_rows, random_state) for values in (real, drawn)])
+    X = np.concatenate([_drawn_rows(values, n_rows, random_state) for values in (real, drawn)])
     y = np.repeat([0, 1], n_rows)
     # Seeds of classifiers are numbers, and folds and model share one.
     seed = random_state.randint(2**31)
@@ -312,17 +310,19 @@ def _told_apart(real: Floats, drawn: Floats, categories: Any, random_state: Any)
     return float(roc_auc_score(y, proba[:, 1]))
 
 
-def _some(values: Floats, n_rows: int, random_state: Any) -> Floats:
+def _drawn_rows(values: Floats, n_rows: int, random_state: Any) -> Floats:
+    """Rows drawn without replacement."""
     return values[random_state.choice(len(values), n_rows, replace=False)]
 
 
 def _nearer(drawn: TableCells, learned: TableCells, held: TableCells, random_state: Any) -> float:
-    # Of more rows the nearest one would be nearer by that alone.
+    """Share of drawn rows that are nearer to a row learned from than to any held out."""
+    # As many rows of each, since the nearest of more rows is nearer.
     n_rows = min(len(learned.values), len(held.values))
     points = _points(drawn.values, learned)
     nearest = []
     for cells in (learned, held):
-        places = _points(_some(cells.values, n_rows, random_state), learned)
+        places = _points(_drawn_rows(cells.values, n_rows, random_state), learned)
         distances, _ = NearestNeighbors(n_neighbors=1).fit(places).kneighbors(points)
         nearest.append(distances[:, 0])
     distance_to_learned, distance_to_held = nearest
@@ -331,9 +331,9 @@ def _nearer(drawn: TableCells, learned: TableCells, held: TableCells, random_sta
 
 
 def _points(values: Floats, reference: TableCells) -> Floats:
-    """Points in the space of distances; a missing number is the mean, a missing category none."""
+    """Rows as points for distances; a missing number is the mean, a missing category no state."""
     mean, deviation = column_moments(reference.values, np.ones(len(reference.values)))
-    # Categories that differ are the root of 2 apart: so are numbers one deviation apart.
+    # Different categories are the root of 2 apart, and so are numbers one deviation apart.
     scaled = math.sqrt(2.0) * (values - mean) / deviation
     return np.nan_to_num(
         one_hot(reference.domain, np.where(reference.is_categorical, values, scaled))
@@ -341,7 +341,7 @@ def _points(values: Floats, reference: TableCells) -> Floats:
 
 
 def _rules(learned: TableCells, drawn: TableCells) -> Any:
-    # Rules of the rows learned from, and how many drawn rows keep each.
+    """The rules of the rows learned from, and the share of drawn rows that keep each."""
     rules = [finding.rule for finding in rules_of(learned).rules]
     shares_kept = [1.0 - read_tie(rule, learned).broken(drawn.values).mean() for rule in rules]
     return _frame({"rule": rules, "kept": shares_kept})

@@ -31,11 +31,11 @@ from skpc.queries import Events
 from skpc.synthesis.cells import TableCells, rows_of
 from skpc.synthesis.ties import Ties
 
-#: Draws for a row with open cells.
-_N_OF_ROW = 200
-#: A smaller share of draws that keep the rules is too small.
-_FEWEST = 0.01
-#: Rows with open cells that are drawn for at a time.
+#: Draws for each row that lacks cells under a rule.
+_DRAWS_OF_ROW = 200
+#: The least share of draws that has to keep the rules.
+_LEAST_SHARE = 0.01
+#: Rows that lack cells under a rule and get draws at a time.
 _ROWS = 250
 
 
@@ -87,8 +87,8 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
            [ 5.,  5., 10.]])
     """
     reader = BaseEstimator()
-    # The answer gets the precision of the table that was given, which the check may change.
-    precision = table
+    # The check may change the precision of the table, which the answer has again.
+    given = table
     table = check_table(reader, table, reset=True)
     domain = _domain_of(table)
     values = TableCells.of_table(domain, table).values
@@ -102,11 +102,11 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
                 f"observed must have the rows of the completed table, {len(values)}; found "
                 f"{len(is_free)}. Pass the table that was completed."
             )
-        # What a column determines is seen in rows that have not been guessed.
+        # The values that a column determines are learned from observed cells alone.
         known = np.where(is_free, np.nan, values)
     ties = Ties.read(rules, TableCells(known, domain))
     settled = _settled(ties, domain, table, values, is_free)
-    return as_precise(settled, precision)
+    return as_precise(settled, given)
 
 
 class RuledDensity(ScoredRows):
@@ -220,18 +220,17 @@ class RuledDensity(ScoredRows):
             filled = self._ties.propagated(cells.values)
             self._refuse_breaches(table, filled)
             derived = self._ties.derived
-            # The density learns the columns that no rule always tells.
+            # The density learns the columns that no rule determines in all rows.
             self._columns = np.setdiff1d(np.arange(self.n_features_in_), derived)
             whole = TableCells(filled, self.domain_).written(table)
-            # A density without weights is one, too.
             weights = {} if sample_weight is None else {"sample_weight": weight}
-            # Weights are passed only if there are some, as some densities take none.
+            # Weights are passed only if there are some, since some densities take none.
             self.density_ = clone(self.density).fit(_taken(whole, self._columns), **weights)
             # Rules that are computed hold in every draw: nothing is divided out.
             self.log_normalizer_ = 0.0
             self.log_normalizer_se_ = 0.0
-            # What is computed is kept; the rest depends on the draws.
-            if not all(tie.is_active for tie in self._ties.every):
+            # Rules that are not computed are kept by a share of the draws.
+            if not all(tie.is_active for tie in self._ties.ties):
                 _, is_kept = self._drawn(n_draws, check_random_state(0), self._known({}))
                 self._refuse_few(is_kept.sum(), n_draws)
                 share = is_kept.mean()
@@ -265,33 +264,33 @@ class RuledDensity(ScoredRows):
             If ``given`` breaks a rule, or as the density; if fewer than one draw in a hundred keeps
             the rules and what is given.
         """
-        # Draws at a time, but for more rows that are asked for.
+        # Draws at a time, unless more rows are asked for.
         chunk = 100_000
-        # Fewest draws that tell whether too few keep the rules.
-        trials = 1_000
+        # With fewer draws than these, none can be said to keep the rules too seldom.
+        n_trials = 1_000
         check_is_fitted(self)
         n_samples = check_n_samples(n_samples)
         random_state = check_random_state(random_state)
         known = self._known({} if given is None else given)
-        # How many of the draws keep the rules, from fit; with evidence it may be another share.
+        # The share of draws that keep the rules, as fit knows it; with evidence it may be another.
         share = float(np.exp(self.log_normalizer_))
         n_tried = 0
         n_kept = 0
         parts: list[Floats] = []
         while not parts or n_kept < n_samples:
-            # A few more than on average are needed, or the last row takes many batches.
+            # A few more draws than needed on average spare a batch for the last row.
             size = int(np.ceil((n_samples - n_kept) / share)) + 10 * (share < 1.0)
-            # Many draws for each row that is kept come in parts, for the sake of memory.
+            # Where many draws are needed for each row, they come in parts to save memory.
             size = min(size, max(n_samples, chunk))
             rows, is_kept = self._drawn(size, random_state, known)
             parts.append(rows[is_kept])
             n_tried += size
             n_kept += int(is_kept.sum())
-            if n_tried >= trials:
+            if n_tried >= n_trials:
                 self._refuse_few(n_kept, n_tried)
-            # The next batch is as large as this one has been lucky.
-            share = max(n_kept / max(n_tried, 1), _FEWEST)
-        # Draws are independent, so that it does not matter which of them are left over.
+            # The size of the next batch follows from the share so far.
+            share = max(n_kept / max(n_tried, 1), _LEAST_SHARE)
+        # Draws are independent, so that any of those left over may be dropped.
         rows = np.concatenate(parts)[:n_samples]
         return self.domain_.decode(self.domain_.name(rows, random_state, known.row))
 
@@ -330,9 +329,9 @@ class RuledDensity(ScoredRows):
         random_state = check_random_state(random_state if is_sample else 0)
         rows = self._completed(evidence, strategy, random_state)
         for index, drawn, log_weight in self._open_draws(values, evidence, random_state):
-            # Where no draw keeps the rules, what is nearest to all of them has to do.
+            # Where no draw keeps the rules, all draws weigh the same; cells are moved below.
             log_weight[np.isneginf(log_weight).all(axis=1)] = 0.0
-            # A draw by weights that are known as logs: the greatest sum with Gumbel noise.
+            # Gumbel noise: the greatest sum is a draw by the weights.
             chosen = (log_weight + random_state.gumbel(size=log_weight.shape)).argmax(axis=1)
             rows[index] = picked(drawn, chosen)
             if is_sample:
@@ -340,9 +339,9 @@ class RuledDensity(ScoredRows):
             # Cells are free if the table and the rules leave them open.
             is_free = np.isnan(values[index])
             means = _means(self.domain_, drawn, softmax(log_weight, axis=1))
-            # The nearest cells that keep the rules, from the means.
+            # The means are moved to the nearest cells that keep the rules.
             nearest = self._ties.settled(np.where(is_free, means, values[index]), is_free)
-            # States that are likeliest one by one may break a rule between them.
+            # The likeliest states of single cells may break a rule together: then the draw stays.
             is_kept = ~self._ties.broken(nearest)
             rows[index[is_kept]] = nearest[is_kept]
         is_free = np.isnan(values)
@@ -365,44 +364,44 @@ class RuledDensity(ScoredRows):
             cells under a rule.
         """
         _, values, evidence = self._read(X)
-        # Rules that draws keep by chance only are divided out.
+        # The density is divided by the probability that draws keep the rules.
         scores = np.asarray(self.density_.score_samples(evidence)) - self.log_normalizer_
         is_broken = self._ties.broken(values)
         for index, _, log_weight in self._open_draws(values, evidence, check_random_state(0)):
             # The mean weight of the draws estimates the mass that keeps the rules.
-            scores[index] += np.logaddexp.reduce(log_weight, axis=1) - np.log(_N_OF_ROW)
-        # Also where the density has not been asked about all cells.
+            scores[index] += np.logaddexp.reduce(log_weight, axis=1) - np.log(_DRAWS_OF_ROW)
+        # The density may not have seen the cells that break a rule.
         scores[is_broken] = -np.inf
         return scores
 
     def _known(self, given: Any) -> _Known:
-        """What is known of all rows that are drawn."""
-        # The density numbers its columns in another way.
+        """Read what is given of all rows that are drawn."""
         if not isinstance(given, Mapping):
             given = dict(enumerate(self.domain_.row(given)[0]))
         # Columns by number, whatever names or numbers the user gave.
-        said = {int(self.domain_.places([c], "given")[0]): given[c] for c in given}
-        events, row = read_events(self.domain_, said, "given", values_are_known=True)
+        statements = {int(self.domain_.places([c], "given")[0]): given[c] for c in given}
+        events, row = read_events(self.domain_, statements, "given", values_are_known=True)
         rows = rows_of(self.domain_, row)
         values = self._ties.propagated(TableCells.of_rows(self.domain_, rows).values)
         # Rules must hold between given cells, or no draw keeps them.
         if self._ties.broken(values)[0]:
             raise ValueError(f"given must be possible, but it breaks a rule; found {given!r}.")
         decoded = self.domain_.decode(TableCells(values, self.domain_).encoded(rows))
-        is_told = self._ties.told(values)[0]
-        # What follows from the rest is no evidence: it has been computed, not drawn.
+        is_implied = self._ties.implied_cells(values)[0]
+        # Cells that follow from others are computed, and no evidence for the density, which numbers
+        # its columns in another way.
         evidence: dict[int, Any] = {}
         for place, column in enumerate(self._columns.tolist()):
-            is_known = column in said or not np.isnan(values[0, column])
-            if is_known and not is_told[column]:
-                evidence[place] = said.get(column, objects_of(column_of(decoded, column))[0])
+            is_known = column in statements or not np.isnan(values[0, column])
+            if is_known and not is_implied[column]:
+                evidence[place] = statements.get(column, objects_of(column_of(decoded, column))[0])
         return _Known(evidence, events, values, row)
 
     def _drawn(
         self, n_rows: int, random_state: np.random.RandomState, known: _Known
     ) -> tuple[Floats, Bools]:
         """Encoded draws, and which of them keep the rules and what is known."""
-        # Only a density that is asked for evidence has to take it.
+        # A density needs to take evidence only where there is some.
         options = {"given": known.evidence} if known.evidence else {}
         table = self.density_.sample(n_rows, random_state=random_state, **options)
         # Columns that the density does not see stay NaN until rules tell them.
@@ -417,17 +416,17 @@ class RuledDensity(ScoredRows):
         return rows, events.hold(rows).all(axis=1) & ~self._ties.broken(values)
 
     def _read(self, X: Any) -> tuple[Any, Floats, Any]:
-        """A table, its cells with those that follow, and what the density is asked about."""
+        """A table, its cells with those that follow from others, and evidence for the density."""
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
         values = self._ties.propagated(TableCells.of_table(self.domain_, table).values)
         whole = TableCells(values, self.domain_).written(table)
-        return table, values, self._without_told(_taken(whole, self._columns), values)
+        return table, values, self._without_implied(_taken(whole, self._columns), values)
 
-    def _without_told(self, table: Any, values: Floats) -> Any:
-        # In a column that the density sees, such a cell is as good as missing.
-        is_told = self._ties.told(values)[:, self._columns]
-        return without_cells(table, is_told) if is_told.any() else table
+    def _without_implied(self, table: Any, values: Floats) -> Any:
+        """A table of the columns of the density, without the cells that others determine."""
+        is_implied = self._ties.implied_cells(values)[:, self._columns]
+        return without_cells(table, is_implied) if is_implied.any() else table
 
     def _completed(self, table: Any, strategy: str, random_state: Any) -> Floats:
         """The cells that the density fills in; NaN in the columns that it does not see."""
@@ -449,15 +448,15 @@ class RuledDensity(ScoredRows):
         log_weight : ndarray of shape (n_rows, n_draws)
             Log densities of parts of known sums given the other cells; -inf where a rule is broken.
         """
-        # A row that breaks a rule anyway has no draws that keep all.
-        is_open = self._ties.open(values) & ~self._ties.broken(values)
-        # Draws of many rows take much memory, so that rows come in parts.
+        # Draws for a row that breaks a rule already would all break it.
+        is_open = self._ties.lack_cells(values) & ~self._ties.broken(values)
+        # Rows come in parts, since the draws of many rows take much memory.
         n_parts = 1 + int(is_open.sum()) // _ROWS
         for index in np.array_split(np.flatnonzero(is_open), n_parts) if is_open.any() else ():
-            repeated = np.repeat(index, _N_OF_ROW)
+            repeated = np.repeat(index, _DRAWS_OF_ROW)
             table = getattr(evidence, "iloc", evidence)[repeated]
             drawn = self._completed(table, "sample", random_state)
-            # Totals of drawn parts are computed; where a total is known, its last part is.
+            # Totals of drawn parts are computed; of a known total, the last free part is.
             is_free = np.isnan(values[repeated])
             rows = self._ties.computed(np.where(is_free, drawn, values[repeated]), is_free)
             is_part = self._ties.fill_last_parts(rows, is_free)
@@ -465,29 +464,30 @@ class RuledDensity(ScoredRows):
             log_weight = self._log_parts(table, rows, is_part)
             log_weight[self._ties.broken(rows)] = -np.inf
             # (n_rows, n_draws) of weights, and one axis more for the cells.
-            shape = len(index), _N_OF_ROW
+            shape = len(index), _DRAWS_OF_ROW
             yield index, rows.reshape(*shape, -1), log_weight.reshape(shape)
 
     def _log_parts(self, table: Any, rows: Floats, is_part: Bools) -> Floats:
-        """Log density of some cells of complete rows given the others."""
+        """Log density of the marked cells of complete rows given their other cells, (n_rows,)."""
         if not is_part.any():
             return np.zeros(len(rows))
-        # No draw is between states, which a density may take for categories.
+        # A computed part between two states of an ordered column is impossible. Such rows are asked
+        # about without their parts, and get weight zero below.
         is_state = self.domain_.values(rows.copy()) == rows
-        is_lost = (is_part & self.domain_.is_ordered & ~is_state).any(axis=1)
-        # States that no draw can reach are left out of the question and get weight zero below.
-        possible = np.where(is_part & is_lost[:, np.newaxis], np.nan, rows)[:, self._columns]
+        is_impossible = (is_part & self.domain_.is_ordered & ~is_state).any(axis=1)
+        possible = np.where(is_part & is_impossible[:, np.newaxis], np.nan, rows)[:, self._columns]
         whole = TableCells(possible, self.domain_.taken(self._columns)).written(table)
-        whole = self._without_told(whole, rows)
-        # Of the whole and of the rest: their difference is the density of the parts given the rest.
+        whole = self._without_implied(whole, rows)
+        # The density of the parts given the rest is that of the whole over that of the rest.
         log_whole = self.density_.score_samples(whole)
         log_rest = self.density_.score_samples(without_cells(whole, is_part[:, self._columns]))
         # Infinite less infinite is NaN: such a draw is impossible.
         with np.errstate(invalid="ignore"):
             log_parts = np.nan_to_num(log_whole - log_rest, nan=-np.inf, neginf=-np.inf)
-        return np.where(is_lost, -np.inf, log_parts)
+        return np.where(is_impossible, -np.inf, log_parts)
 
     def _refuse_breaches(self, table: Any, values: Floats) -> None:
+        """Raise an error that shows the first row of a table that breaks a rule."""
         breach = self._ties.breach(values)
         if breach is not None:
             n_rows, row, tie = breach
@@ -499,7 +499,8 @@ class RuledDensity(ScoredRows):
             )
 
     def _refuse_few(self, n_kept: int, n_tried: int) -> None:
-        if n_kept < _FEWEST * n_tried:
+        """Raise an error if too few of the draws have kept the rules."""
+        if n_kept < _LEAST_SHARE * n_tried:
             raise ValueError(
                 f"Draws must keep the rules, and what is given, at least once in a hundred; found "
                 f"{n_kept} of {n_tried:,} that do. Leave out a rule, widen what is given, or take "
@@ -508,18 +509,18 @@ class RuledDensity(ScoredRows):
 
 
 class _Known(NamedTuple):
-    """What is known of all rows that are drawn.
+    """The given cells of all rows that are drawn.
 
     Attributes
     ----------
     evidence : dict from int to Any
-        What the density is told: cells and statements of the columns that it sees.
+        Cells and statements for the density, by its own numbers of columns.
     events : Events
-        One event.
+        One row of events, which draws have to keep.
     values : ndarray of shape (1, n_features)
-        Its cells whose values are known, and what follows from them.
+        Known cells, and those that follow from them; NaN elsewhere.
     row : ndarray of shape (1, n_features), object
-        Its cells as they were given.
+        The cells as they were given.
     """
 
     evidence: dict[int, Any]
@@ -529,7 +530,7 @@ class _Known(NamedTuple):
 
 
 def _domain_of(table: Any) -> Domain:
-    # The density says what there is to say of the columns.
+    """The domain of a table, without warnings: the density gives those about columns."""
     with collected():
         named = named_columns(table)
         return Domain.fit(
@@ -539,6 +540,7 @@ def _domain_of(table: Any) -> Domain:
 
 
 def _taken(table: Any, columns: Ints) -> Any:
+    """Some columns of a table."""
     return getattr(table, "iloc", table)[:, columns.tolist()]
 
 
@@ -546,7 +548,7 @@ def _means(domain: Domain, draws: Floats, weight: Floats) -> Floats:
     """The mean, or the most probable state, of each cell; see ``RuledDensity._open_draws``."""
     # weight (n_rows, n_draws) and draws (n_rows, n_draws, n_cells) give (n_rows, n_cells).
     means = np.einsum("rd,rdc->rc", weight, draws)
-    # Between ordered states there is nothing. Dates are in other units here.
+    # A mean of ordered states becomes the nearest state; dates are in other units here.
     is_ordered = domain.is_ordered.copy()
     is_ordered[[*domain.calendars]] = False
     means[:, is_ordered] = domain.values(means.copy())[:, is_ordered]
@@ -561,16 +563,15 @@ def _means(domain: Domain, draws: Floats, weight: Floats) -> Floats:
 
 def _settled(ties: Ties, domain: Domain, table: Any, values: Floats, is_free: Bools) -> Any:
     """A table with the nearest cells that keep the rules."""
-    # A second round settles what writing the table has changed.
+    # The dtypes of a table may not hold all numbers: a second round settles what they have changed.
     for is_last in (False, True):
         values = ties.settled(values, is_free)
         settled = TableCells(values, domain).written(table)
-        # Read back, as the table may not hold all numbers.
         written = TableCells.of_table(domain, settled).values
         breach = ties.breach(written)
         if breach is None:
             break
-        # A dtype, such as one of whole numbers, may hold another value: then others give way.
+        # Cells that their dtype has changed stay as they are, and others are moved.
         is_free = is_free & (written == values)
         values = written
         if is_last:

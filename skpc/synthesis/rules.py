@@ -37,8 +37,8 @@ class Rule(NamedTuple):
     n_breaches : int
         Number of rows that do.
     pvalue : float
-        Bound on the probability that so few rows break any of the rules that were tried if the
-        columns were independent (Bonferroni).
+        Bound on the probability that, if the columns were independent, any of the rules that were
+        tried would be broken by so few rows (Bonferroni).
     """
 
     rule: tuple[Any, ...]
@@ -48,7 +48,7 @@ class Rule(NamedTuple):
 
     @property
     def max_share(self) -> float:
-        """Share of rows that may break the rule all the same: the end of a 95 % interval.
+        """Share of rows that may break the rule: the upper end of a 95 % interval.
 
         About 3 / ``n_rows`` where no row does.
         """
@@ -67,10 +67,10 @@ class Rules(NamedTuple):
     Attributes
     ----------
     rules : list of Rule
-        Those that chance does not explain.
+        Rules that chance does not explain.
     trivial : list of Rule
-        Those that it does: ranges that do not overlap, columns of almost as many values as rows,
-        rules of few rows.
+        Rules that chance explains: ranges that do not overlap, columns of almost as many values as
+        rows, rules of few rows.
     """
 
     rules: list[Rule]
@@ -148,26 +148,23 @@ def rules_of(cells: TableCells, tolerance: float = 0.0) -> Rules:
     search = _Search(cells, tolerance)
     rules = [*search.equal(), *search.ordered(), *search.sums(), *search.determined()]
     rules += search.values({finding.rule for finding in rules})
-    # As many rules as were tried had a chance: the correction of Bonferroni.
+    # Bonferroni's correction for all rules that were tried.
     rules = [
         finding._replace(pvalue=min(1.0, finding.pvalue * search.n_tried)) for finding in rules
     ]
-    # Only rules that are sure can explain others.
-    parts = search.parts_of_sums({finding.rule for finding in rules if finding.pvalue <= level})
-    trivial = [finding for finding in rules if finding.pvalue > level or finding.rule in parts]
-    sure = {
-        finding.rule: finding
-        for finding in rules
-        if finding.pvalue <= level and finding.rule not in parts
-    }
-    # What follows from other rules needs no mention.
+    sure = {finding.rule: finding for finding in rules if finding.pvalue <= level}
+    # A part is at most its sum: such orders are trivial if the sum is sure.
+    for order in search.parts_of_sums(sure):
+        sure.pop(order, None)
+    trivial = [finding for finding in rules if finding.rule not in sure]
+    # Rules that follow from other rules are left out.
     return Rules(
         [finding for rule, finding in sure.items() if not _is_chained(rule, sure)], trivial
     )
 
 
 class _Search:
-    """Rules that hold in a table; counts those that are tried."""
+    """Finds the rules that hold in a table, and counts the rules that it tries."""
 
     def __init__(self, cells: TableCells, tolerance: float):
         self.cells = cells
@@ -176,70 +173,79 @@ class _Search:
         self.tolerance = tolerance
         self.n_tried = 0
         # A constant column would be in many rules that say nothing.
-        self.n_values = [len(np.unique(v[~np.isnan(v)])) for v in self.rows.T]
-        self.varied = [j for j, n in enumerate(self.n_values) if n > 1]
-        #: Numbers have an order among each other, dates too, and durations.
+        self.n_values = [len(np.unique(values[~np.isnan(values)])) for values in self.rows.T]
+        self.varied = [column for column, n_values in enumerate(self.n_values) if n_values > 1]
+        is_number = ~cells.is_categorical
+        #: Columns that can be compared with each other: numbers, dates, durations.
         self.comparable = [
-            # Columns of one unit only can be compared.
-            [j for j in self.varied if not cells.is_categorical[j] and cells.unit(j) == unit]
+            [column for column in self.varied if is_number[column] and cells.unit(column) == unit]
             for unit in ("", "M", "m")
         ]
 
     def equal(self) -> Iterator[Rule]:
         """Numbers that are equal."""
         # An equality holds both ways, so that each pair is tried once.
-        for j, k in (pair for columns in self.comparable for pair in combinations(columns, 2)):
-            a, b = self._observed(j, k)
-            rule = self.names[j], "==", self.names[k]
-            yield from self._rule(rule, len(a), (a != b).sum(), _agreement(a, b))
+        for pair in (pair for columns in self.comparable for pair in combinations(columns, 2)):
+            left, right = self._observed(*pair)
+            rule = self.names[pair[0]], "==", self.names[pair[1]]
+            chance = _agreement(left, right)
+            yield from self._rule(rule, len(left), (left != right).sum(), chance)
 
     def ordered(self) -> Iterator[Rule]:
         """Numbers in order."""
         # An order has a direction: both are tried.
-        for j, k in (pair for columns in self.comparable for pair in permutations(columns, 2)):
-            a, b = self._observed(j, k)
-            # Chance that a cell of one column is at most one of the other, were they independent.
-            below = np.searchsorted(np.sort(a), b, side="right").sum() / max(len(a) ** 2, 1)
-            # Equal columns are in order, but that has been said.
-            if (a != b).any():
-                rule = self.names[j], "<=", self.names[k]
-                yield from self._rule(rule, len(a), (a > b).sum(), below)
+        for pair in (pair for columns in self.comparable for pair in permutations(columns, 2)):
+            low, high = self._observed(*pair)
+            n_in_order = np.searchsorted(np.sort(low), high, side="right").sum()
+            # Chance that independent cells of the two columns are in order.
+            chance = n_in_order / max(len(low) ** 2, 1)
+            # Equal columns are in order, but have a rule already.
+            if (low != high).any():
+                rule = self.names[pair[0]], "<=", self.names[pair[1]]
+                yield from self._rule(rule, len(low), (low > high).sum(), chance)
 
     def sums(self) -> Iterator[Rule]:
         """Numbers that others add up to, perhaps with a constant."""
         columns = self.comparable[0]
         for parts in (parts for size in (1, 2, 3) for parts in combinations(columns, size)):
-            # Two columns that differ by a constant are one rule.
-            totals = [j for j in columns if j not in parts and (len(parts) > 1 or j > parts[0])]
+            # For one part and a constant, each pair of columns is tried once.
+            totals = [
+                total
+                for total in columns
+                if total not in parts and (len(parts) > 1 or total > parts[0])
+            ]
             possible = self._possible_totals(parts, totals)
             # Candidates refused by the first rows have been tried, too, and count for chance.
             self.n_tried += len(totals) - len(possible)
             for total in possible:
-                t, *addends = self._observed(total, *parts)
-                # addends (n_parts, n_rows) add up to s (n_rows,).
-                s = np.sum(addends, axis=0)
+                numbers, *addends = self._observed(total, *parts)
+                # The addends (n_parts, n_rows) add up to the sums (n_rows,).
+                sums = np.sum(addends, axis=0)
                 # Sums agree up to rounding, relative to the largest number of the columns.
-                step = ROUNDING * max(np.abs([t, *addends]).max(initial=0.0), ROUNDING)
-                # What rounding hides would be a part of any sum: it has to matter in enough rows.
-                middles = np.sort(addends, axis=1)[:, len(t) // 2 : len(t) // 2 + 1]
+                step = ROUNDING * max(np.abs([numbers, *addends]).max(initial=0.0), ROUNDING)
+                # A column of numbers that rounding hides could be a part of any sum: it has to
+                # change in more rows than may break a rule.
+                middle = len(numbers) // 2
+                middles = np.sort(addends, axis=1)[:, middle : middle + 1]
                 n_changed = (np.abs(addends - middles) > step).sum(axis=1)
-                if (n_changed <= self.tolerance * len(t)).any():
+                if (n_changed <= self.tolerance * len(numbers)).any():
                     self.n_tried += 1
                     continue
-                # The median is the constant if most rows keep the rule, up to rounding.
-                constant = float(f"{np.median(t - s):.12g}") if len(t) else 0.0
-                named = "sum", *(self.names[j] for j in parts)
+                # If most rows keep the rule, the median difference is the constant, up to rounding.
+                constant = float(f"{np.median(numbers - sums):.12g}") if len(numbers) else 0.0
+                named = "sum", *(self.names[part] for part in parts)
                 rule: tuple[Any, ...] = self.names[total], "==", named
                 if abs(constant) > step:
-                    s = s + constant
+                    sums = sums + constant
                     rule = (*rule, "+", constant)
                 elif len(parts) == 1:
                     continue
-                # As whole steps, numbers that differ by rounding alone are equal.
-                q = _agreement(np.round(t / step), np.round(s / step))
-                # The first row has told the constant.
-                n_rows = len(t) - (len(rule) > 3)
-                yield from self._rule(rule, n_rows, (np.abs(t - s) > step).sum(), q)
+                # In whole steps, numbers that differ by rounding alone are equal.
+                chance = _agreement(np.round(numbers / step), np.round(sums / step))
+                # One row is used up by the constant.
+                n_rows = len(numbers) - (len(rule) > 3)
+                n_breaches = (np.abs(numbers - sums) > step).sum()
+                yield from self._rule(rule, n_rows, n_breaches, chance)
 
     def parts_of_sums(self, rules: Collection[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
         """Orders that follow from sums whose other parts are not negative."""
@@ -253,81 +259,79 @@ class _Search:
         }
 
     def _possible_totals(self, parts: tuple[int, ...], totals: list[int]) -> list[int]:
-        """Columns that some others may add up to but for a constant, by the first rows."""
-        # Rows by which most candidates are refused.
-        first_rows = 100
-        sample = self.rows[:first_rows]
-        # (n_first_rows, n_totals): what the parts leave of each total.
+        """The totals that may be the sum of the parts and a constant, as far as 100 rows tell.
+
+        They refuse most candidates, which need not be compared in all rows.
+        """
+        n_sample_rows = 100
+        sample = self.rows[:n_sample_rows]
+        # The difference of each total and the sum of the parts, shape (n_sample_rows, n_totals).
         gap = sample[:, totals] - sample[:, parts].sum(axis=1, keepdims=True)
-        # Missing ones are sorted to the end.
+        # Missing differences are sorted to the end.
         middle = np.maximum((~np.isnan(gap)).sum(axis=0) - 1, 0) // 2
         # The median is taken as the constant, as for the whole table.
         gap = np.abs(gap - np.sort(gap, axis=0)[middle, np.arange(len(totals))])
         size = np.nan_to_num(np.abs(sample[:, [*parts, *totals]])).max(initial=0.0)
-        # As many breaches as the tolerance allows by chance in so few rows.
-        allowed = binom.ppf(0.999, len(sample), self.tolerance)
-        return [
-            j for j, n in zip(totals, (gap > 10.0 * ROUNDING * size).sum(axis=0)) if n <= allowed
-        ]
+        n_breaches = (gap > 10.0 * ROUNDING * size).sum(axis=0)
+        # So few rows may by chance have more breaches than the tolerance says.
+        n_allowed = binom.ppf(0.999, len(sample), self.tolerance)
+        return [total for total, n in zip(totals, n_breaches) if n <= n_allowed]
 
     def determined(self) -> Iterator[Rule]:
         """Columns that are functions of another."""
-        for j, k in permutations(self.varied, 2):
-            a, b = self._observed(j, k)
-            # Pairs are sorted by the first column, so that runs are its values.
-            pairs, n_rows = np.unique([a, b], axis=1, return_counts=True)
+        for pair in permutations(self.varied, 2):
+            source, target = self._observed(*pair)
+            # Distinct pairs are sorted by the source: each of its values is a run of them.
+            pairs, n_rows = np.unique([source, target], axis=1, return_counts=True)
             run_begins = np.flatnonzero(np.append(True, pairs[0, 1:] != pairs[0, :-1]))
-            # The most frequent partner is what a value determines; other rows are breaches.
-            n_usual = np.maximum.reduceat(n_rows, run_begins).sum() if len(a) else 0
-            # The first row of each value agrees with itself.
-            rule = self.names[j], "determines", self.names[k]
-            yield from self._rule(
-                rule, len(a) - len(run_begins), len(a) - n_usual, _agreement(b, b)
-            )
+            # A value of the source determines its most frequent target; other rows are breaches.
+            n_usual = np.maximum.reduceat(n_rows, run_begins).sum() if len(source) else 0
+            # One row of each value of the source agrees with itself.
+            n_tested = len(source) - len(run_begins)
+            rule = self.names[pair[0]], "determines", self.names[pair[1]]
+            chance = _agreement(target, target)
+            yield from self._rule(rule, n_tested, len(source) - n_usual, chance)
 
-    def values(self, known: Collection[tuple[Any, ...]]) -> Iterator[Rule]:
+    def values(self, rules_so_far: Collection[tuple[Any, ...]]) -> Iterator[Rule]:
         """Values of a column that go with one of another, which does not determine it."""
-        # Most values of a column that is the condition of a rule.
+        # A column of more values is no condition of a rule.
         most_values = 20
-        # A value of k says what j is, if k has few values and does not determine j as a whole.
-        for k, j in permutations(self.varied, 2):
-            if (
-                self.n_values[k] > most_values
-                or (self.names[k], "determines", self.names[j]) in known
-            ):
+        for source, target in permutations(self.varied, 2):
+            names = self.names[source], "determines", self.names[target]
+            if self.n_values[source] > most_values or names in rules_so_far:
                 continue
-            a, b = self._observed(j, k)
-            for value in np.unique(b):
+            conditions, values = self._observed(source, target)
+            for condition in np.unique(conditions):
                 # Where the condition holds, the most frequent value is the candidate.
-                usual, n_rows = np.unique(a[b == value], return_counts=True)
-                v = usual[n_rows.argmax()]
-                # Any other value of j could have been the candidate as well.
-                self.n_tried += self.n_values[j] - 1
-                names = self.names[j], "==", self.cells.label(j, v), "if", self.names[k]
-                rule = (*names, "==", self.cells.label(k, value))
-                yield from self._rule(
-                    rule, n_rows.sum(), n_rows.sum() - n_rows.max(), (a == v).mean()
-                )
+                partners, n_rows = np.unique(values[conditions == condition], return_counts=True)
+                usual = partners[n_rows.argmax()]
+                # Any other value of the target could have been the candidate as well.
+                self.n_tried += self.n_values[target] - 1
+                equality = self.names[target], "==", self.cells.label(target, usual)
+                rule = *equality, "if", names[0], "==", self.cells.label(source, condition)
+                n_breaches = n_rows.sum() - n_rows.max()
+                chance = (values == usual).mean()
+                yield from self._rule(rule, n_rows.sum(), n_breaches, chance)
 
     def _rule(
-        self, rule: tuple[Any, ...], n_rows: int, n_breaches: int, q: float
+        self, rule: tuple[Any, ...], n_rows: int, n_breaches: int, chance: float
     ) -> Iterator[Rule]:
-        """A rule that a row keeps by chance with probability ``q``, if it holds."""
+        """The rule, if it holds; ``chance`` is the probability that a row keeps it by chance."""
         # Rules that fail have been tried as well.
         self.n_tried += 1
         if n_rows and n_breaches <= self.tolerance * n_rows:
-            # Chance of as few breaches, if each row kept the rule with probability q.
-            pvalue = float(binom.cdf(n_breaches, n_rows, 1.0 - q))
+            # The probability of so few breaches, if each row kept the rule by chance.
+            pvalue = float(binom.cdf(n_breaches, n_rows, 1.0 - chance))
             yield Rule(rule, int(n_rows), int(n_breaches), pvalue)
 
     def _observed(self, *columns: int) -> Floats:
-        """Some columns, without the rows in which one of their cells is missing."""
+        """The columns, one a line, without the rows in which one of their cells is missing."""
         cells = self.rows[:, columns]
         return cells[~np.isnan(cells).any(axis=1)].T
 
 
 def value_counts(a: Floats, b: Floats) -> tuple[Ints, Ints]:
-    """Counts of both columns over the values of either, without missing ones."""
+    """How often each value of either column is in the first and in the second; none is missing."""
     values, place = np.unique(np.concatenate([a, b]), return_inverse=True)
     in_a, in_b = np.split(place, [len(a)])
     return np.bincount(in_a, minlength=len(values)), np.bincount(in_b, minlength=len(values))
@@ -340,7 +344,7 @@ def _agreement(a: Floats, b: Floats) -> float:
 
 
 def _is_chained(rule: tuple[Any, ...], rules: Collection[tuple[Any, ...]]) -> bool:
-    """Whether an order follows from two others, or any rule from an equality."""
+    """Whether a rule follows from others: an order from two, a determination from an equality."""
     a, kind, b = rule[:3]
     if kind == "<=":
         # One link between the two is enough.

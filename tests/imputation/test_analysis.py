@@ -17,13 +17,12 @@ from skpc import MultipleImputer, TableMixture
 from skpc.estimators import multiple_imputer
 from skpc.imputation.analysis import (
     Analysis,
-    HazardDraw,
     NearOutcomes,
     Proposals,
-    draw_hazards,
     draw_number,
     read_analysis,
 )
+from skpc.imputation.hazards import HazardDraw, draw_hazards
 from skpc.imputation.passive import read_passive
 from skpc.imputation.regressions import LinearDraw, LogitDraw, draw_logit
 from tests.naive import imputation as naive
@@ -148,10 +147,10 @@ def test_a_line_has_normal_errors_and_visits_have_those_of_rows_with_near_predic
         for value, prediction in zip(values, rows @ draw.coefficients):
             below = int((draw.predictions < prediction).sum())
             start = min(max(below - 25, 0), 550)
-            distance = (value - draw.values[start : start + 50]) / draw.reach
+            distance = (value - draw.values[start : start + 50]) / draw.bandwidth
             # Three degrees of freedom, at the scale that makes this the distance.
-            scale = draw.reach / np.sqrt(3.0)
-            density.append(stats.t.pdf(distance * draw.reach, 3.0, scale=scale).mean())
+            scale = draw.bandwidth / np.sqrt(3.0)
+            density.append(stats.t.pdf(distance * draw.bandwidth, 3.0, scale=scale).mean())
         assert_allclose(draw.log_density(values, rows), np.log(density))
     # Zeros of rows with great predictions are no rarity.
     log_density = draw.log_density(np.zeros(2), rows[1:])

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from skpc import MultipleImputer
-from skpc.imputation.products import LeftOut
+from skpc.imputation.products import LeaveOneOut
 from tests.benchmarks.multiple_imputation_real import draw_rows, remove
 
 
@@ -28,7 +28,7 @@ def test_each_row_is_judged_by_the_regression_on_the_others(weight):
     rng = np.random.default_rng(0)
     terms = rng.normal(size=(12, 3))
     values = terms @ [1.0, 0.0, -0.1] + rng.normal(size=12)
-    judged = LeftOut.fit(terms, values, np.full(12, weight))
+    judged = LeaveOneOut.fit(terms, values, np.full(12, weight))
     # Rows of weight two are there twice, and one of them is left out.
     design = np.repeat(np.column_stack([np.ones(12), terms]), int(weight), axis=0)
     repeated = np.repeat(values, int(weight))
@@ -52,7 +52,7 @@ def test_each_row_is_judged_by_the_regression_on_the_others(weight):
 
 def test_a_constant_term_is_never_clear():
     terms = np.column_stack([np.arange(10.0), np.ones(10)])
-    judged = LeftOut.fit(terms, np.sin(np.arange(10.0)), np.ones(10))
+    judged = LeaveOneOut.fit(terms, np.sin(np.arange(10.0)), np.ones(10))
     assert not judged.is_clear[1]
     assert np.isfinite(judged.log_density).all()
 

@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 
 from skpc.domain import Domain, merge_rows
 from skpc.learning.forest import Layout
-from skpc.learning.random_trees import ForestOptions, Rows, fill, learn_forest
+from skpc.learning.random_trees import BinnedRows, ForestOptions, fill, learn_forest
 from tests.naive import forest as naive
 
 SMALL = ForestOptions(n_estimators=1, min_samples_leaf=4, max_features=None, bootstrap=False)
@@ -205,7 +205,7 @@ def test_missing_cells_are_drawn_from_those_of_their_class_or_of_all_rows():
     bins[code == 1, 0] = bins[:, 2] = -1
     uniform = rng.random((bins < 0).sum())
     layout = Layout(first, *(np.zeros(12, dtype) for dtype in (int, int, float)))
-    filled = fill(Rows(layout, bins, code, weight, 3), uniform)
+    filled = fill(BinnedRows(layout, bins, code, weight, 3), uniform)
     assert_array_equal(filled, naive.fill(bins, code, weight, uniform, first[:-1]))
 
 

@@ -89,8 +89,8 @@ def test_early_ends_of_em_on_many_numbers_are_no_worse_on_other_rows(monkeypatch
         return m_step(*args)
 
     monkeypatch.setattr(learner, "m_step", counted)
-    for n_numbers in (gaussian_mixture._MANY, 1000):
-        monkeypatch.setattr(gaussian_mixture, "_MANY", n_numbers)
+    for n_numbers in (gaussian_mixture._MANY_NUMBERS, 1000):
+        monkeypatch.setattr(gaussian_mixture, "_MANY_NUMBERS", n_numbers)
         calls.clear()
         found = alone(shown, np.eye(60), 0.3)
         n_steps.append(len(calls))

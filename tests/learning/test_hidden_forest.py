@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpc import HiddenForest
 from skpc._arrays import added, offsets
 from skpc.learning.fine_bins import fine_axis, n_fine_bins
-from skpc.learning.fine_trees import Batch, FineForest, FineTree, Statistics, places
+from skpc.learning.fine_trees import Batch, FineCounts, FineForest, FineTree, places
 from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_forest
 from skpc.learning.state_laws import StateLaw, States
 from skpc.queries import log_likelihood
@@ -50,10 +50,10 @@ def random_codes(states: States, n_rows: int, seed: int, missing: float = 0.3) -
 def plain(states: States, tree: FineTree) -> tuple:
     """The tree as the slow truth takes it."""
     tables = [table.T for table in np.split(tree.emission, states.ptr[1:-1])]
-    return tree.parent, tree.first, tree.transition, tables
+    return tree.parent, tree.root_share, tree.transition, tables
 
 
-def expected_of(tree: FineTree, batch: Batch) -> Statistics:
+def expected_of(tree: FineTree, batch: Batch) -> FineCounts:
     return tree.expected(batch, batch.weight)
 
 
@@ -81,7 +81,7 @@ def test_expected_counts_are_sums_over_hidden_states(parent):
     counts = expected_of(tree, Batch.from_codes(codes, weight, states.ptr, tree.parent))
     first, transition, emission = naive.expected_counts(*plain(states, tree), codes, weight)
     # Weights and indicators are float32.
-    assert_allclose(counts.first, first, rtol=1e-5)
+    assert_allclose(counts.root, first, rtol=1e-5)
     assert_allclose(counts.transition, transition, rtol=1e-5, atol=1e-7)
     assert_allclose(counts.by_state, np.concatenate([t.T for t in emission]), rtol=1e-5, atol=1e-7)
 
@@ -96,7 +96,7 @@ def test_rows_that_share_patterns_count_as_if_they_did_not():
     assert len(batch.place[1]) < 400
     counts = expected_of(tree, batch)
     first, transition, emission = naive.expected_counts(*plain(states, tree), codes, weight)
-    assert_allclose(counts.first, first, rtol=1e-5)
+    assert_allclose(counts.root, first, rtol=1e-5)
     assert_allclose(counts.transition, transition, rtol=1e-5, atol=1e-6)
     assert_allclose(counts.by_state, np.concatenate([t.T for t in emission]), rtol=1e-5, atol=1e-6)
     truth = [np.log(naive.likelihood(*plain(states, tree), row)) for row in codes]
@@ -150,7 +150,7 @@ def test_few_rows_teach_all_members_and_many_are_dealt():
         taught = TaughtForest.from_forest(forest, Coded(), n_rows)
         assert taught.n_taught == n_taught
         parts = taught.expected(codes, weight)
-        mass = np.array([counts.first.sum() for counts in parts])
+        mass = np.array([counts.root.sum() for counts in parts])
         by_member = np.array([mass[:2].sum(), mass[2]])
         assert_allclose(by_member.sum(), 122.0 * n_taught, rtol=1e-6)
         assert abs(by_member[0] - by_member[1]) <= 2.0 + 1e-3
@@ -166,7 +166,7 @@ def test_few_rows_teach_all_members_and_many_are_dealt():
         np.log(share) + sum(margin[place] for place in places(codes, forest.states.ptr))
         for share, margin in zip((0.2, 0.3), margins)
     ]
-    assert_allclose(counts[0].first.sum(), 2.0 * (joint[0] > joint[1]).sum(), rtol=1e-6)
+    assert_allclose(counts[0].root.sum(), 2.0 * (joint[0] > joint[1]).sum(), rtol=1e-6)
     # Statistics of two parts of the rows add up.
     halves = [taught.expected(codes[part], weight[part]) for part in (slice(20), slice(20, None))]
     for found, expected in zip(added(*halves), counts):

@@ -69,7 +69,7 @@ def test_expected_counts_are_sums_over_all_hidden_states(parent, n_jobs, monkeyp
     with threads(n_jobs):
         found = tree.expected(rows.rows, rows.weight)
     first, transition, emission = naive.expected_counts(*tree, rows.rows, rows.weight)
-    assert_allclose(found.first, first, rtol=1e-10)
+    assert_allclose(found.root, first, rtol=1e-10)
     assert_allclose(found.transition, transition, rtol=1e-10, atol=1e-12)
     by_state = np.concatenate([np.transpose(table) for table in emission])
     assert_allclose(found.by_state, by_state, rtol=1e-10, atol=1e-12)
@@ -93,7 +93,7 @@ def sampled(tree, n_rows, seed):
     hidden = np.empty((n_rows, len(tree.parent)), dtype=np.int64)
     codes = np.empty_like(hidden)
     for v, above in enumerate(tree.parent):
-        table = tree.first[np.newaxis] if above < 0 else tree.transition[v]
+        table = tree.root_share[np.newaxis] if above < 0 else tree.transition[v]
         rows = table[np.zeros(n_rows, np.int64) if above < 0 else hidden[:, above]]
         for out, lines in ((hidden, rows), (codes, None)):
             lines = tree.emission[v][hidden[:, v]] if lines is None else lines

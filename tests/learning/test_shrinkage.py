@@ -57,12 +57,12 @@ def test_responsibilities_are_posteriors_of_the_components(shared):
 def test_strong_shrinkage_of_one_structure_gives_the_single_network():
     shrunken = shrunken_of(shared=True)
     circuit = shrunken.fitted(ROWS, WEIGHT, RESPONSIBILITY, 1e7)
-    alone = log_likelihood(shrunken.wholes[0], ROWS)
+    alone = log_likelihood(shrunken.targets[0], ROWS)
     assert_allclose(log_likelihood(circuit, ROWS), alone, atol=1e-3)
 
 
 def test_the_whole_has_the_smoothed_tables_of_all_rows():
     network = learn_cutset_network(CODES, WEIGHT, N_STATES)
-    (whole,) = Shrunken.from_networks([network], TRAINING, 2.0, cutset_circuit).wholes
+    (whole,) = Shrunken.from_networks([network], TRAINING, 2.0, cutset_circuit).targets
     expected = log_likelihood(cutset_circuit(network, param_ess=2.0), ROWS)
     assert_allclose(log_likelihood(whole, ROWS), expected, rtol=1e-10)

@@ -72,7 +72,9 @@ def test_the_density_sums_over_hidden_states(learned):
             for v, state in enumerate(states):
                 above = int(hidden.parent[v])
                 term *= (
-                    hidden.first[state] if above < 0 else hidden.transition[v][states[above], state]
+                    hidden.root_share[state]
+                    if above < 0
+                    else hidden.transition[v][states[above], state]
                 )
                 term *= _of_hidden(columns, tree, v, x[v], state)
             total += term
@@ -103,8 +105,8 @@ def test_counts_of_rows_like_a_tree_give_the_tree(learned):
     *_, tree = learned
     counts = Counts.from_tree(tree.tree, 1e9)
     again = counts.tree_like(tree.tree)
-    np.testing.assert_allclose(counts.first.sum(), 1e9)
-    np.testing.assert_allclose(again.first, tree.tree.first, atol=1e-6)
+    np.testing.assert_allclose(counts.root.sum(), 1e9)
+    np.testing.assert_allclose(again.root_share, tree.tree.root_share, atol=1e-6)
     for one, other in zip(again.emission, tree.tree.emission):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
