@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpc._arrays import Bools, Ints, segment
-from skpc._jit import kernel
 from skpc.circuit._structure import (
     LEAF,
     PRODUCT,
     SUM,
     Structure,
+    edges_from,
     overlapping_product,
     scope_text,
     unsmooth_sum,
@@ -34,9 +34,8 @@ from skpc.variables.leaf_queries import (
 if TYPE_CHECKING:
     from skpc.circuit._circuit import Circuit
 
-#: States of variables of which a node does not fix one, and of those outside its scope.
+#: In place of a state: a leaf has several.
 _MIXED = -1
-_ABSENT = -2
 NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
 
 
@@ -235,43 +234,33 @@ def _are_fixed(circuit: Circuit, node: Ints, var: Ints, state: Ints) -> Bools:
     known = dict(zip(pairs, leaf_state[part].tolist()))
     nearby = [known.get(pair, _MIXED) for pair in zip(node.tolist(), var.tolist())]
     is_fixed = np.array(nearby, np.int64) == state
-    fixed = np.empty(circuit.n_nodes, np.int64)
-    for variable in np.unique(var[~is_fixed]):
-        _fix(
-            circuit.child_ptr,
-            child,
-            circuit.decision_var,
-            circuit.leaf_var,
-            leaf_state,
-            variable,
-            fixed,
-        )
-        of_variable = var == variable
-        is_fixed[of_variable] = fixed[node[of_variable]] == state[of_variable]
+    walk = np.flatnonzero(~is_fixed)
+    wanted = list(zip(var[walk].tolist(), state[walk].tolist()))
+    # Bit i of a node stands for the pair number i of a variable and a state.
+    bit = {pair: 1 << number for number, pair in enumerate(dict.fromkeys(wanted))}
+    fixed = _fixed_states(circuit, leaf_state, bit) if bit else []
+    bits = zip(node[walk].tolist(), map(bit.__getitem__, wanted))
+    is_fixed[walk] = [fixed[below] & pair > 0 for below, pair in bits]
     return is_fixed
 
 
-@kernel
-def _fix(
-    child_ptr: Ints,
-    child: Ints,
-    decision_var: Ints,
-    leaf_var: Ints,
-    leaf_state: Ints,
-    variable: int,
-    fixed: Ints,
-) -> None:
-    """Write the state of a variable that has all the mass of each node."""
-    for node in range(len(fixed)):
-        is_about = leaf_var[node] == variable
-        fixed[node] = leaf_state[node] if is_about else _ABSENT
-        # A sum fixes a state if all its children fix this one; of a product one child has it.
-        for edge in range(child_ptr[node], child_ptr[node + 1]):
-            state = fixed[child[edge]]
-            if fixed[node] == _ABSENT:
-                fixed[node] = state
-            elif state != _ABSENT and state != fixed[node]:
-                fixed[node] = _MIXED
+def _fixed_states(circuit: Circuit, leaf_state: Ints, bit: dict[tuple[int, int], int]) -> list[int]:
+    """The pairs of a variable and a state that have all the mass of each node, as bits."""
+    of_variable: dict[int, int] = {}
+    for (variable, _), pair in bit.items():
+        of_variable[variable] = of_variable.get(variable, 0) | pair
+    everything = sum(bit.values())
+    pairs = zip(circuit.leaf_var.tolist(), leaf_state.tolist())
+    fixed = [bit.get(pair, 0) for pair in pairs]
+    is_sum = (circuit.kind == SUM).tolist()
+    for node in np.flatnonzero(is_sum).tolist():
         # A sum that decides on the variable itself has several states.
-        if decision_var[node] == variable:
-            fixed[node] = _MIXED
+        decided = of_variable.get(int(circuit.decision_var[node]), 0)
+        fixed[node] = everything & ~decided
+    # A sum fixes a state if all its children fix this one; of a product one child has it.
+    for node, below in edges_from(circuit.structure, SUM, PRODUCT):
+        if is_sum[node]:
+            fixed[node] &= fixed[below]
+        else:
+            fixed[node] |= fixed[below]
+    return fixed
