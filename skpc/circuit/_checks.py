@@ -34,8 +34,6 @@ from skpc.variables.leaf_queries import (
 if TYPE_CHECKING:
     from skpc.circuit._circuit import Circuit
 
-#: In place of a state: a leaf has several.
-_MIXED = -1
 NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
 
 
@@ -195,6 +193,8 @@ def _check_decisions(circuit: Circuit) -> None:
     # Where nothing is decided a state would mean nothing.
     if np.any(state[~decided] != -1):
         raise ValueError("decision_state must be -1 below nodes that decide on no variable")
+    if not decided.any():
+        return
     parent = parent[decided]
     state = state[decided]
     child = circuit.child[decided]
@@ -221,46 +221,28 @@ def _check_decisions(circuit: Circuit) -> None:
 
 def _are_fixed(circuit: Circuit, node: Ints, var: Ints, state: Ints) -> Bools:
     """Whether all the mass of each node is on a state of a variable."""
-    leaves = circuit.structure.leaves
-    parent = circuit.edge_parent
-    child = circuit.child
-    leaf_state = np.full(circuit.n_nodes, _MIXED)
-    leaf_state[leaves.node] = only_possible_states(leaves, circuit.param)
-    # Most are such leaves, or products with one of them, and need no walk.
-    below = (circuit.kind[parent] == PRODUCT) & (leaf_state[child] >= 0)
-    part = np.concatenate([leaves.node, child[below]])
-    owner = np.concatenate([leaves.node, parent[below]])
-    pairs = zip(owner.tolist(), circuit.leaf_var[part].tolist())
-    known = dict(zip(pairs, leaf_state[part].tolist()))
-    nearby = [known.get(pair, _MIXED) for pair in zip(node.tolist(), var.tolist())]
-    is_fixed = np.array(nearby, np.int64) == state
-    walk = np.flatnonzero(~is_fixed)
-    wanted = list(zip(var[walk].tolist(), state[walk].tolist()))
+    wanted = list(zip(var.tolist(), state.tolist()))
     # Bit i of a node stands for the pair number i of a variable and a state.
     bit = {pair: 1 << number for number, pair in enumerate(dict.fromkeys(wanted))}
-    fixed = _fixed_states(circuit, leaf_state, bit) if bit else []
-    bits = zip(node[walk].tolist(), map(bit.__getitem__, wanted))
-    is_fixed[walk] = [fixed[below] & pair > 0 for below, pair in bits]
-    return is_fixed
-
-
-def _fixed_states(circuit: Circuit, leaf_state: Ints, bit: dict[tuple[int, int], int]) -> list[int]:
-    """The pairs of a variable and a state that have all the mass of each node, as bits."""
     of_variable: dict[int, int] = {}
-    for (variable, _), pair in bit.items():
-        of_variable[variable] = of_variable.get(variable, 0) | pair
+    for (variable, _), pair_bit in bit.items():
+        of_variable[variable] = of_variable.get(variable, 0) | pair_bit
     everything = sum(bit.values())
-    pairs = zip(circuit.leaf_var.tolist(), leaf_state.tolist())
-    fixed = [bit.get(pair, 0) for pair in pairs]
+    fixed = [0] * circuit.n_nodes
     is_sum = (circuit.kind == SUM).tolist()
-    for node in np.flatnonzero(is_sum).tolist():
+    for parent in np.flatnonzero(is_sum).tolist():
         # A sum that decides on the variable itself has several states.
-        decided = of_variable.get(int(circuit.decision_var[node]), 0)
-        fixed[node] = everything & ~decided
+        decided = of_variable.get(int(circuit.decision_var[parent]), 0)
+        fixed[parent] = everything & ~decided
+    leaves = circuit.structure.leaves
+    states = only_possible_states(leaves, circuit.param).tolist()
+    for leaf, pair in zip(leaves.node.tolist(), zip(leaves.var.tolist(), states)):
+        fixed[leaf] = bit.get(pair, 0)
     # A sum fixes a state if all its children fix this one; of a product one child has it.
-    for node, below in edges_from(circuit.structure, SUM, PRODUCT):
-        if is_sum[node]:
-            fixed[node] &= fixed[below]
+    for parent, child in edges_from(circuit.structure, SUM, PRODUCT):
+        if is_sum[parent]:
+            fixed[parent] &= fixed[child]
         else:
-            fixed[node] |= fixed[below]
-    return fixed
+            fixed[parent] |= fixed[child]
+    pairs = zip(node.tolist(), wanted)
+    return np.array([fixed[below] & bit[pair] > 0 for below, pair in pairs])
