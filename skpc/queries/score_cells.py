@@ -248,14 +248,10 @@ def _log_densities(columns: Columns, values: Floats) -> Floats:
     is_number = (columns.n_states == 0) | (np.diff(columns.axis_ptr) > 0)
     for var in np.flatnonzero(is_number).tolist():
         this = slice(var, var + 1)
-        column = Columns(
-            columns.n_states[this],
-            columns.axis_ptr[var : var + 2],
-            columns.axis,
-            columns.family[this],
-            columns.log_peak[this],
-            columns.ignored[this],
-            has_cells[this],
+        column = Columns._make(field[this] for field in columns)
+        # What all columns have on their axes stays together.
+        column = column._replace(
+            axis_ptr=columns.axis_ptr[var : var + 2], axis=columns.axis, has_cells=has_cells[this]
         )
         log_density[var] += checked_cells(column, values[var, :, np.newaxis]).base
     return log_density
