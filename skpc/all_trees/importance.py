@@ -29,8 +29,7 @@ import math
 import numpy as np
 
 from skpc._arrays import Floats, Ints, group_sums
-from skpc._jit import kernel
-from skpc._random import Streams, row_seeds, start_streams, uniform
+from skpc._random import Streams, row_seeds, start_streams
 from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.beliefs import belief_propagation
@@ -47,42 +46,36 @@ _WIDEST = 220
 _ROWS = 32
 
 
-@kernel(new_arrays=True)
 def _propose(
-    codes: Ints, ptr: Ints, proposal: Floats, streams: Streams, log_q: Floats, completions: Ints
-) -> None:
-    """Draw a batch of completions of each row, and the logs of their probabilities.
+    codes: Ints, ptr: Ints, proposal: Floats, seeds: Streams, start: int, size: int
+) -> tuple[Ints, Floats]:
+    """Draw completions ``start .. start + size`` of each row, and the logs of their probabilities.
 
-    ``completions`` has shape (n_rows, n_draws, n), ``log_q`` (n_rows, n_draws).
+    Returns arrays of shape (n_rows, size, n) and (n_rows, size).
     """
-    size = completions.shape[1]
-    order = np.empty(size, np.int64)
-    for row in range(len(codes)):
-        # A row has the same draws whatever the others.
-        for draw in range(size):
-            order[draw] = draw
-        code = codes[row]
-        row_proposal = proposal[row]
-        log_q[row] = 0.0
-        for variable in range(len(code)):
-            if code[variable] >= 0:
-                completions[row, :, variable] = code[variable]
-                continue
-            # A new order for each variable keeps their strata independent of each other.
-            for draw in range(size - 1, 0, -1):
-                swapped = int(uniform(streams, row) * (draw + 1))
-                order[draw], order[swapped] = order[swapped], order[draw]
-            state = ptr[variable]
-            last = ptr[variable + 1] - 1
-            reached = row_proposal[state]
-            for draw in range(size):
-                # One draw in each stratum: the states come nearly as often as they should.
-                height = (draw + uniform(streams, row)) / size
-                while state < last and reached < height:
-                    state += 1
-                    reached += row_proposal[state]
-                completions[row, order[draw], variable] = state - ptr[variable]
-                log_q[row, order[draw]] += math.log(row_proposal[state])
+    # Missing cells, (n_cells,): a row has the same draws whatever the others.
+    row, variable = np.nonzero(codes < 0)
+    batch = np.full(len(row), start)
+    keys = np.column_stack([seeds[row].view(np.int64), variable, batch])
+    chances = uniform_heights(row_seeds(keys, 3), 2 * size, 3)
+    # A new order for each variable keeps their strata independent of each other.
+    order = np.argsort(chances[:, :size], axis=1)
+    # One draw in each stratum: the states come nearly as often as they should.
+    height = (order + chances[:, size:]) / size
+    n_states = np.diff(ptr)[variable, np.newaxis]
+    # Behind all but the last state of a cell another one begins.
+    place = np.arange(n_states.max(initial=1) - 1)
+    cell = ptr[variable, np.newaxis] + np.minimum(place, n_states - 1)
+    prob = np.where(place < n_states - 1, proposal[row[:, np.newaxis], cell], np.inf)
+    state = np.zeros(height.shape, np.int64)
+    for reached in np.cumsum(prob, axis=1).T:
+        state += height > reached[:, np.newaxis]
+    completions = np.repeat(codes[:, np.newaxis], size, axis=1)
+    completions[row, :, variable] = state
+    log_q = np.zeros((len(codes), size))
+    chosen = ptr[variable, np.newaxis] + state
+    np.add.at(log_q, row, np.log(proposal[row[:, np.newaxis], chosen]))
+    return completions, log_q
 
 
 def _answer_row(
@@ -154,21 +147,17 @@ def _draw_completions(
     completions = np.empty((n_rows, n_most, n_features), np.int64)
     log_weights = np.empty((n_rows, n_most))
     heights = uniform_heights(seeds, out.draws.shape[1], 2)
-    seed_of_row = seeds.view(np.int64)[:, np.newaxis]
-    streams = row_seeds(seed_of_row, 3)
     active = np.arange(n_rows)
     start = 0
     given_up = []
     while len(active):
         # Batches of 32: a row stops when its weights agree well enough.
         stop = min(start + 32, n_most)
-        batch = np.empty((len(active), stop - start, n_features), np.int64)
-        log_q = np.empty(batch.shape[:2])
-        batch_streams = streams[active]
-        _propose(codes[active], model.ptr, proposal[active], batch_streams, log_q, batch)
+        batch, log_q = _propose(
+            codes[active], model.ptr, proposal[active], seeds[active], start, stop - start
+        )
         log_p = model.log_likelihood(model.states_of(batch.reshape(-1, n_features)))
         # All completions so far count, with the largest weight as the unit.
-        streams[active] = batch_streams
         completions[active, start:stop] = batch
         log_weights[active, start:stop] = log_p.reshape(log_q.shape) - log_q
         log_weight = log_weights[active, :stop]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpc._arrays import Bools, Ints, segment
-from skpc._jit import kernel
 from skpc.circuit._structure import (
     LEAF,
     PRODUCT,
     SUM,
     Structure,
+    edges_from,
     overlapping_product,
     scope_text,
     unsmooth_sum,
@@ -30,10 +30,6 @@ from skpc.variables.leaf_tables import only_possible_states, variable_of_two_fam
 if TYPE_CHECKING:
     from skpc.circuit._circuit import Circuit
 
-#: In place of the only state that a variable can have below a node: where it can have several
-#: states, and where it is not in the scope of the node.
-_SEVERAL = -1
-_NOT_IN_SCOPE = -2
 KIND_NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
 
 
@@ -193,6 +189,8 @@ def _check_decisions(circuit: Circuit) -> None:
     # A state has no meaning below a node that decides on no variable.
     if np.any(state[~decided] != -1):
         raise ValueError("decision_state must be -1 below nodes that decide on no variable")
+    if not decided.any():
+        return
     parent = parent[decided]
     state = state[decided]
     child = circuit.child[decided]
@@ -222,57 +220,29 @@ def _are_only_states(circuit: Circuit, node: Ints, var: Ints, state: Ints) -> Bo
 
     ``node``, ``var`` and ``state`` have the same shape, and so does the answer.
     """
-    leaves = circuit.structure.leaves
-    parent = circuit.edge_parent
-    child = circuit.child
-    leaf_state = np.full(circuit.n_nodes, _SEVERAL)
-    leaf_state[leaves.node] = only_possible_states(leaves, circuit.param)
-    # Most nodes are leaves, or products of a leaf of the variable: these are looked up.
-    from_product = (circuit.kind[parent] == PRODUCT) & (leaf_state[child] >= 0)
-    leaf = np.concatenate([leaves.node, child[from_product]])
-    above = np.concatenate([leaves.node, parent[from_product]])
-    pairs = zip(above.tolist(), circuit.leaf_var[leaf].tolist())
-    state_of_pair = dict(zip(pairs, leaf_state[leaf].tolist()))
-    nearby = [state_of_pair.get(pair, _SEVERAL) for pair in zip(node.tolist(), var.tolist())]
-    has_state = np.array(nearby, np.int64) == state
-    # For the other nodes, a pass over the circuit finds the only state of one variable at a time.
-    only_state = np.empty(circuit.n_nodes, np.int64)
-    for variable in np.unique(var[~has_state]):
-        _find_only_states(
-            circuit.child_ptr,
-            child,
-            circuit.decision_var,
-            circuit.leaf_var,
-            leaf_state,
-            variable,
-            only_state,
-        )
-        is_asked = var == variable
-        has_state[is_asked] = only_state[node[is_asked]] == state[is_asked]
-    return has_state
-
-
-@kernel
-def _find_only_states(
-    child_ptr: Ints,
-    child: Ints,
-    decision_var: Ints,
-    leaf_var: Ints,
-    leaf_state: Ints,
-    variable: int,
-    only_state: Ints,
-) -> None:
-    """Write the only state that a variable can have below each node."""
-    for node in range(len(only_state)):
-        is_leaf_of_variable = leaf_var[node] == variable
-        only_state[node] = leaf_state[node] if is_leaf_of_variable else _NOT_IN_SCOPE
-        # The children of a sum must agree; only one child of a product has the variable.
-        for edge in range(child_ptr[node], child_ptr[node + 1]):
-            state = only_state[child[edge]]
-            if only_state[node] == _NOT_IN_SCOPE:
-                only_state[node] = state
-            elif state != _NOT_IN_SCOPE and state != only_state[node]:
-                only_state[node] = _SEVERAL
+    asked_pairs = list(zip(var.tolist(), state.tolist()))
+    # Bit i of a node stands for the i-th distinct pair of a variable and a state.
+    pair_bit = {pair: 1 << number for number, pair in enumerate(dict.fromkeys(asked_pairs))}
+    variable_bits: dict[int, int] = {}
+    for (variable, _), bit in pair_bit.items():
+        variable_bits[variable] = variable_bits.get(variable, 0) | bit
+    every_bit = sum(pair_bit.values())
+    # The pairs that have all the mass of each node.
+    node_bits = [0] * circuit.n_nodes
+    is_sum = (circuit.kind == SUM).tolist()
+    for parent in np.flatnonzero(is_sum).tolist():
         # A sum that decides on the variable itself has several states.
-        if decision_var[node] == variable:
-            only_state[node] = _SEVERAL
+        decided = variable_bits.get(int(circuit.decision_var[parent]), 0)
+        node_bits[parent] = every_bit & ~decided
+    leaves = circuit.structure.leaves
+    leaf_states = only_possible_states(leaves, circuit.param).tolist()
+    for leaf, pair in zip(leaves.node.tolist(), zip(leaves.var.tolist(), leaf_states)):
+        node_bits[leaf] = pair_bit.get(pair, 0)
+    # All children of a sum must agree on a state; of a product one child has the variable.
+    for parent, child in edges_from(circuit.structure, SUM, PRODUCT):
+        if is_sum[parent]:
+            node_bits[parent] &= node_bits[child]
+        else:
+            node_bits[parent] |= node_bits[child]
+    asked_nodes = zip(node.tolist(), asked_pairs)
+    return np.array([node_bits[below] & pair_bit[pair] > 0 for below, pair in asked_nodes])

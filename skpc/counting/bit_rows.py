@@ -7,7 +7,7 @@ twin is :class:`~skpc.counting.rows.WeightedRows`, and ``tests/naive/chow_liu.py
 """
 
 from functools import cache, cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ Words = NDArray[np.uint64]
 #: Words that ``_count_pairs`` takes at a time; packed rows are padded to a multiple.
 _WORD_BLOCK = 4
 #: Columns of which each row takes an octet at a time.
-_COLUMNS = 64
+COLUMNS = 64
 
 
 def fits_bits(codes: Codes, weight: Floats, n_states: Ints) -> bool:
@@ -62,8 +62,8 @@ class BitRows:
         """Pack coded rows, each as often as its weight says."""
         repeats = weight.astype(np.int64)
         bits = codes.T.astype(np.uint8)
-        parts = slices(codes.shape[1], _COLUMNS)
-        words = np.hstack([_packed(np.repeat(bits[part], repeats, axis=1)) for part in parts])
+        parts = slices(codes.shape[1], COLUMNS)
+        words = np.hstack([packed(np.repeat(bits[part], repeats, axis=1)) for part in parts])
         return cls(words, int(repeats.sum()), variables, chains)
 
     def state_counts(self, column: int) -> Floats:
@@ -108,8 +108,8 @@ class BitRows:
     def _select(self, column: int, state: int) -> Words:
         """The words of the rows in a state of a column."""
         chosen = self._bits(slice(column, column + 1))[0] == state
-        parts = slices(len(self.variables), _COLUMNS)
-        return np.hstack([_packed(self._bits(part).compress(chosen, axis=1)) for part in parts])
+        parts = slices(len(self.variables), COLUMNS)
+        return np.hstack([packed(self._bits(part).compress(chosen, axis=1)) for part in parts])
 
     def _bits(self, columns: slice) -> NDArray[np.uint8]:
         """The rows of some columns one by one, shape (n_columns, n_rows)."""
@@ -182,7 +182,7 @@ class BitRows:
         return _count(self.words, np.empty(shape, np.uint32))
 
 
-def _packed(bits: NDArray[np.uint8]) -> Words:
+def packed(bits: NDArray[Any]) -> Words:
     """The words of some columns, from an octet for each row and column."""
     octets = np.packbits(bits, axis=1, bitorder="little")
     # Rows of zeros add nothing to any count.

@@ -12,14 +12,15 @@ import numpy as np
 
 from skpc._arrays import Codes, Floats, Ints, offsets, owners
 from skpc._jit import kernel, popcount
-from skpc.counting.bit_rows import Words
+from skpc._threads import slices
+from skpc.counting.bit_rows import COLUMNS, Words, packed
 from skpc.counting.tables import Score
 from skpc.counting.trees import UNITS_PER_NAT
 
 #: Counts of pairs of places that are held at a time, so that they stay in the cache: three times as
 #: fast with 500 columns of ten states as with the whole table at once.
 _MAX_COUNTS = 2**18
-#: Fewer pairs of cells take .1 ms row by row, which is not worth compiling two kernels.
+#: Fewer pairs of cells take .1 ms row by row, which is not worth compiling a kernel.
 LEAST_PAIRS = 100_000
 #: Words of 64 rows that stay in the cache while all places are counted in them.
 _CACHED_WORDS = 2**15
@@ -129,21 +130,6 @@ def _count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, count
             counts[t, i] = counts[i, t]
 
 
-@kernel(new_arrays=True)
-def _pack(codes: Codes, places: Places) -> Words:
-    """A bit for each row and place: 64 rows to a word, in fours of words."""
-    state_ptr = places.state_ptr
-    state_place = places.state_place
-    words = np.zeros((len(codes) // 256 * 4 + 4, len(places.weight)), np.uint64)
-    for row in range(len(codes)):
-        word = words[row >> 6]
-        bit = np.uint64(1) << np.uint64(row & 63)
-        code = codes[row]
-        for column in range(len(code)):
-            word[state_place[state_ptr[column] + code[column] + 1]] |= bit
-    return words
-
-
 @kernel
 def _count_bits(words: Words, begin: int, counts: Floats) -> None:
     """Count the rows of the pairs of places from their bits.
@@ -200,7 +186,11 @@ def pack_states(codes: Codes, weight: Floats, places: Places) -> Words | None:
     is_sooner = len(places.weight) <= 16 * len(places.n_states)
     is_sooner &= codes.size * codes.shape[1] >= LEAST_PAIRS
     if is_sooner and places.are_complete and (weight == 1.0).all():
-        return _pack(codes, places)
+        cells = codes.T
+        # A bit for each row and place.
+        parts = slices(len(places.state), COLUMNS)
+        states = ((places.column[part], places.state[part, np.newaxis]) for part in parts)
+        return np.hstack([packed(cells[column] == state) for column, state in states])
     return None
 
 

@@ -7,7 +7,6 @@ other questions cannot replace them: they are derivative times value, and a divi
 fails if it is zero.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,13 @@ from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import (
     MultivariateReader,
     check_rows,
+    checked_cells,
     over_chunks,
 )
 from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator, refuse_impossible
 from skpc.variables import Columns
-from skpc.variables.families import leaf_values, log_sum, read_cell
-from skpc.variables.leaves import Cells, column_of, leaf_of
+from skpc.variables.families import leaf_values, log_sum
+from skpc.variables.leaves import Cells, leaf_of
 
 
 def score_cells(circuit: Circuit, X: Any) -> Floats:
@@ -84,16 +84,24 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
             in_logs = batch.in_logs
             state = (cells, n, batch.lines, in_logs)
             _differentiate(plan, evaluator.tables, *state, derivative, before, target)
-            root = batch.lines[len(plan.is_sum) - 1]
+            root = batch.lines[len(plan.is_sum) - 1, :n]
             values = np.ascontiguousarray(part[batch.position].T)
             # Cells of variables that the circuit has been conditioned on are not read.
             values[evaluator.columns.ignored > 0] = np.nan
             if evaluator.reader.groups:
                 _add_groups(evaluator.reader, part[batch.position], in_logs, target)
-            _compare(evaluator.columns, values, root, in_logs, target)
+            log_rest = target[: circuit.n_features, :n]
+            if not in_logs:
+                root = log_or_inf(root)
+                log_rest = log_or_inf(log_rest)
+            # Values inside a circuit are relative to a density that all leaves have in common.
+            score = _log_densities(evaluator.columns, values)
+            # Infinity minus infinity is NaN: the others are impossible by themselves.
+            with np.errstate(invalid="ignore"):
+                score += root - log_rest
             evaluated = batch.evaluated
             index = start + batch.position[evaluated]
-            out[index] = target[: circuit.n_features, evaluated].T
+            out[index] = score[:, evaluated].T
             if batch.in_logs:
                 # An observed cell without a score: the rest of its row is impossible.
                 lost = np.isnan(out[index]) & ~np.isnan(values[:, evaluated].T)
@@ -231,23 +239,19 @@ def _add(target: Floats, t: int, lines: Floats, a: int, n: int, in_logs: bool) -
         target[t, r] = log_sum(x, y) if in_logs else x + y
 
 
-@kernel
-def _compare(columns: Columns, values: Floats, root: Floats, in_logs: bool, out: Floats) -> None:
-    """Turn the row without each cell into the cell given the row, in logs; NaN where missing."""
-    for var in range(len(values)):
-        column = column_of(columns, var)
-        for r in range(values.shape[1]):
-            x = values[var, r]
-            # A missing cell has no score.
-            if x != x:
-                out[var, r] = np.nan
-                continue
-            # Values inside a circuit are relative to a density that all leaves have in common.
-            _, _, density = read_cell(column, columns.axis, x)
-            whole = root[r]
-            log_rest = out[var, r]
-            if not in_logs:
-                whole = math.log(whole) if whole > 0.0 else -np.inf
-                log_rest = math.log(log_rest) if log_rest > 0.0 else -np.inf
-            # Infinity minus infinity is NaN: the others are impossible by themselves.
-            out[var, r] = density + whole - log_rest
+def _log_densities(columns: Columns, values: Floats) -> Floats:
+    """What all leaves of a cell have in common, shape (n_features, n); NaN where missing."""
+    log_density = np.where(np.isnan(values), np.nan, 0.0)
+    # Nobody asks for the edges of cells here, which take time to find.
+    has_cells = np.zeros_like(columns.has_cells)
+    # Categories have no density of their own.
+    is_number = (columns.n_states == 0) | (np.diff(columns.axis_ptr) > 0)
+    for var in np.flatnonzero(is_number).tolist():
+        this = slice(var, var + 1)
+        column = Columns._make(field[this] for field in columns)
+        # What all columns have on their axes stays together.
+        column = column._replace(
+            axis_ptr=columns.axis_ptr[var : var + 2], axis=columns.axis, has_cells=has_cells[this]
+        )
+        log_density[var] += checked_cells(column, values[var, :, np.newaxis]).base
+    return log_density

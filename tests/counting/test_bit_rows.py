@@ -26,7 +26,7 @@ def test_pair_counts_of_bits_equal_a_double_loop(n):
 @pytest.mark.parametrize("density", [0.02, 0.5, 0.97])
 @pytest.mark.parametrize("most", [2, 64])
 def test_selected_bits_are_the_rows_of_the_branch_in_order(n, density, most, monkeypatch):
-    monkeypatch.setattr(bit_rows, "_COLUMNS", most)
+    monkeypatch.setattr(bit_rows, "COLUMNS", most)
     rng = np.random.default_rng(n)
     codes = (rng.random((n, 5)) < 0.5).astype(np.int16)
     codes[:, 2] = rng.random(n) < density
@@ -63,7 +63,7 @@ def test_only_complete_binary_rows_of_whole_weights_are_packed(codes, weight, n_
 
 
 def test_packing_pads_to_whole_blocks_of_words():
-    packed = [bit_rows._packed(np.ones((3, n), np.uint8)) for n in (0, 1, 256, 257)]
+    packed = [bit_rows.packed(np.ones((3, n), np.uint8)) for n in (0, 1, 256, 257)]
     assert [words.shape for words in packed] == [(0, 3), (4, 3), (4, 3), (8, 3)]
 
 
