@@ -247,19 +247,20 @@ def _eliminate_directed(into: Floats, invert: bool) -> float:
     log_weight = 0.0
     while start < len(into):
         stop = min(start + _WIDE_PANEL, len(into))
+        vertices = slice(start, stop)
         # All that follows is the root of the panel.
-        rows = into[start:stop].copy()
-        columns = into[:, start:stop].copy()
-        panel = np.column_stack([rows[:, start:stop], rows[:, stop:].sum(axis=1)])
+        rows = into[vertices].copy()
+        columns = into[:, vertices].copy()
+        panel = np.column_stack([rows[:, vertices], rows[:, stop:].sum(axis=1)])
         log_weight += _factor_panel(panel)
         triangles = -panel[:, :-1]
         # No entry above a diagonal is positive: nothing cancels in what solves the triangles.
         left = solve_triangular(triangles, np.eye(stop - start), lower=True)
         inverse = solve_triangular(triangles, left, unit_diagonal=True)
         rows = inverse @ rows
-        rows[:, start:stop] = inverse
+        rows[:, vertices] = inverse
         if invert:
-            into[:, start:stop] = 0.0
+            into[:, vertices] = 0.0
         else:
             # What is eliminated is of no more use.
             into = into[stop:, stop:].copy()
@@ -269,31 +270,34 @@ def _eliminate_directed(into: Floats, invert: bool) -> float:
             # The transposes have the order of BLAS, which adds the products in place.
             dgemm(1.0, rows.T, columns.T, 1.0, into.T, overwrite_c=True)
         if invert:
-            into[start:stop] = rows
+            into[vertices] = rows
             start = stop
     return log_weight
 
 
 def _eliminate_undirected(into: Floats, invert: bool) -> float:
-    """Do the same for symmetric weights, in half the time: above the diagonal nothing is read."""
+    """Do the same for symmetric weights: what is above the diagonal is neither read nor computed."""
     start = 0
     log_weight = 0.0
     weights = into[:, :-1].copy()
     from_root = into[:, -1].copy()
     while start < len(weights):
         stop = min(start + _WIDE_PANEL, len(weights))
-        block = np.tril(weights[start:stop, start:stop], -1)
-        others = [weights[start:stop, :start].T, block + block.T, weights[stop:, start:stop]]
-        columns = np.concatenate(others)
-        to_rest = columns[stop:].sum(axis=0) + from_root[start:stop]
-        panel = np.column_stack([columns[start:stop], to_rest])
+        vertices = slice(start, stop)
+        # Columns of a symmetric matrix, of which only what is below the diagonal is kept.
+        within = np.tril(weights[vertices, vertices], -1)
+        columns = np.concatenate(
+            [weights[vertices, :start].T, within + within.T, weights[stop:, vertices]]
+        )
+        to_rest = columns[stop:].sum(axis=0) + from_root[vertices]
+        panel = np.column_stack([columns[vertices], to_rest])
         log_weight += _factor_panel(panel)
         # The inverse of the panel's Laplacian is this times its transpose.
-        root = np.diag(1.0 / np.sqrt(-panel.diagonal()))
-        root = solve_triangular(-panel[:, :-1], root, unit_diagonal=True)
-        through = columns @ root
-        from_root += through @ (from_root[start:stop] @ root)
-        through[start:stop] = 0.0
+        factor = np.diag(1.0 / np.sqrt(-panel.diagonal()))
+        factor = solve_triangular(-panel[:, :-1], factor, unit_diagonal=True)
+        through = columns @ factor
+        from_root += through @ (from_root[vertices] @ factor)
+        through[vertices] = 0.0
         if not invert:
             weights = weights[stop:, stop:].copy()
             through = through[stop:]
@@ -302,10 +306,10 @@ def _eliminate_undirected(into: Floats, invert: bool) -> float:
             # The transpose has the order of BLAS: its upper triangle is the lower one here.
             dsyrk(1.0, through.T, 1.0, weights.T, trans=True, overwrite_c=True)
         if invert:
-            through = through @ root.T
-            weights[start:stop, :start] = through[:start].T
-            weights[start:stop, start:stop] = root @ root.T
-            weights[stop:, start:stop] = through[stop:]
+            through = through @ factor.T
+            weights[vertices, :start] = through[:start].T
+            weights[vertices, vertices] = factor @ factor.T
+            weights[stop:, vertices] = through[stop:]
             start = stop
     if invert:
         into[:, :-1] = weights
