@@ -276,7 +276,7 @@ def _eliminate_directed(into: Floats, invert: bool) -> float:
 
 
 def _eliminate_undirected(into: Floats, invert: bool) -> float:
-    """Do the same for symmetric weights: what is above the diagonal is neither read nor computed."""
+    """Do the same for symmetric weights; above the diagonal nothing is read, or computed."""
     start = 0
     log_weight = 0.0
     weights = into[:, :-1].copy()
