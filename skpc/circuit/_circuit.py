@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets, segment
+from skpc._arrays import Floats, Ints, log_or_inf, offsets, segment
 from skpc.circuit._structure import DTYPES, SIZES, SUM, Structure, StructureFields
 from skpc.variables import Columns
 from skpc.variables.blocks import BlockLeaves, block_leaves
@@ -241,7 +241,7 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     circuits : sequence of Circuit
         At least one. They have the same variables, with the same states and axes.
     weights : array-like of shape (n_circuits,)
-        Positive; they sum to one.
+        Probabilities; they sum to one.
 
     Returns
     -------
@@ -251,8 +251,8 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     Raises
     ------
     ValueError
-        If the variables differ, a circuit has been conditioned, or the weights are no
-        probabilities.
+        If there is no circuit, the variables differ, a circuit has been conditioned, or the
+        weights are no probabilities.
 
     Examples
     --------
@@ -269,12 +269,13 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     array([0.4])
     """
     weights = np.asarray(weights, dtype=np.float64)
-    reference = circuits[0]
-    is_simplex = weights.shape == (len(circuits),) and abs(weights.sum() - 1.0) < 1e-8
-    if not is_simplex or not (weights >= 0.0).all():
+    are_probabilities = (weights >= 0.0).all() and abs(weights.sum() - 1.0) < 1e-8
+    if weights.shape != (len(circuits),) or not are_probabilities:
         raise ValueError(
-            f"weights must be {len(circuits)} probabilities that sum to one, got {weights.tolist()}"
+            f"weights must be {len(circuits)} probabilities that sum to one, at least one, got "
+            f"{weights.tolist()}"
         )
+    reference = circuits[0]
     for number, circuit in enumerate(circuits):
         same = all(
             np.array_equal(getattr(circuit, name), getattr(reference, name), equal_nan=True)
@@ -319,4 +320,4 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
         decision_state=joined("decision_state", np.full(len(circuits), -1)),
         **{name: getattr(reference, name) for name in _VARIABLES},
     )
-    return Circuit(structure, joined("log_weight", np.log(weights)), joined("param"))
+    return Circuit(structure, joined("log_weight", log_or_inf(weights)), joined("param"))

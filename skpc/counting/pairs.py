@@ -326,7 +326,7 @@ def inform(
     sums = np.zeros((4, n_columns, n_columns))
     sums[0] = n_empty_rows * n_states * empty_cell
     sums[1] = n_empty_rows * empty_row
-    # Whole columns, as many as there is room for.
+    # Tables are made for whole columns, as many at a time as there is room for their counts.
     group = places.place_ptr[:-1] * places.place_ptr[-1] // _MAX_COUNTS
     begins = places.place_ptr[np.unique(group, return_index=True)[1]].tolist()
     words = pack_states(codes, weight, places)

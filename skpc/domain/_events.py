@@ -27,7 +27,7 @@ from skpc.domain._column import Column
 from skpc.domain._declared import column_numbers
 from skpc.domain._domain import Domain
 from skpc.domain._faces import Face
-from skpc.domain.stated import SETS, Stated
+from skpc.domain.stated import SET_TYPES, Stated
 from skpc.variables.events import Events
 from skpc.variables.ranks import Ranks
 
@@ -233,7 +233,7 @@ class _Statements(NamedTuple):
 
     def add(self, event: int, cell: Any) -> None:
         """Add a range or a set."""
-        if isinstance(cell, SETS):
+        if isinstance(cell, SET_TYPES):
             values = [value for value in cell if not _is_missing(value)]
             if not values:
                 self.refuse("a value in a set", cell, event)

@@ -15,8 +15,8 @@ from skpc._arrays import Bools, Floats, Ints
 from skpc._validation import column_of, describe_column, frame_library, missing_cells, objects_of
 from skpc.variables.censored import Ranges, Sets, even_draws, filled_ranges, self_consistent
 
-#: What holds the values that a cell may have.
-SETS = (list, set, frozenset, np.ndarray)
+#: Types of cells that list the values which a cell may have.
+SET_TYPES = (list, set, frozenset, np.ndarray)
 
 
 class Stated(NamedTuple):
@@ -45,7 +45,7 @@ def is_stated(cell: Any) -> bool:
 
 
 def _is_kind(kind: type) -> bool:
-    return issubclass(kind, (tuple, *SETS)) or hasattr(kind, "closed_left")
+    return issubclass(kind, (tuple, *SET_TYPES)) or hasattr(kind, "closed_left")
 
 
 def _are_intervals(column: Any) -> bool:
@@ -194,7 +194,7 @@ def ends_of(cell: Any) -> tuple[Any, Any, Any, Any]:
         low, high = (np.asarray(end, dtype=np.float64) for end in (cell.left, cell.right))
         # Infinity itself belongs to no range.
         return low, high, cell.closed_left & (low > -np.inf), cell.closed_right & (high < np.inf)
-    if isinstance(cell, SETS):
+    if isinstance(cell, SET_TYPES):
         numbers = np.asarray([*cell], dtype=np.float64)
         return float(numbers.min()), float(numbers.max()), True, True
     # NaN, which differs from itself, is an open end as None is.
@@ -205,8 +205,8 @@ def ends_of(cell: Any) -> tuple[Any, Any, Any, Any]:
 
 def are_categories(values: NDArray[Any], stated: Stated) -> bool:
     """Whether a column that holds sets has categories."""
-    are_sets = not stated.are_intervals and all(isinstance(cell, SETS) for cell in stated.cells)
-    return values.dtype == object or are_sets
+    all_sets = all(isinstance(cell, SET_TYPES) for cell in stated.cells)
+    return values.dtype == object or (all_sets and not stated.are_intervals)
 
 
 def refuse_wrong(
@@ -221,7 +221,7 @@ def refuse_wrong(
         stated = Stated(stated.rows[wrong], stated.cells[wrong])
     for row, cell in zip(stated.rows.tolist(), stated.cells):
         wanted = ""
-        if isinstance(cell, SETS):
+        if isinstance(cell, SET_TYPES):
             if not len(cell):
                 wanted = "a value in each set"
         elif has_strings and any(isinstance(value, str) for value in values):

@@ -1,4 +1,4 @@
-"""What DensityClassifier and DensityRegressor have in common: parameters and their checks."""
+"""Estimators of several others, above all pools: their parameters, members, and checks of these."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -10,7 +10,7 @@ from sklearn.base import clone, is_classifier
 
 from skpc._arrays import Floats, Ints
 from skpc._validation import BaseComposition
-from skpc.domain import Domain, LogMass, canonical_order, group_rows, merge_rows
+from skpc.domain import Domain, LogMass, Order, canonical_order, group_rows, merge_rows
 from skpc.estimators._estimator import DECLARATIONS, Estimator, TableEstimator, parameter
 from skpc.estimators._ranges import domain_and_events, merged_events
 from skpc.pooling.folds import given_splits, make_folds
@@ -28,7 +28,7 @@ class Composition(BaseComposition, Estimator):
     """An estimator of others, whose parameters are its too where they come in lists of pairs."""
 
     #: The parameters that may be lists of (name, estimator).
-    _lists: ClassVar[tuple[str, ...]]
+    _member_parameters: ClassVar[tuple[str, ...]]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the estimator, and of its members as ``name__parameter``.
@@ -43,7 +43,7 @@ class Composition(BaseComposition, Estimator):
         dict
         """
         params = dict(super().get_params(deep=deep))
-        for attribute in self._lists if deep else ():
+        for attribute in self._member_parameters if deep else ():
             for name, member in filter(_is_pair, _entries(params[attribute])):
                 nested = member.get_params() if hasattr(member, "get_params") else {}
                 params |= {name: member} | {f"{name}__{key}": nested[key] for key in nested}
@@ -62,7 +62,7 @@ class Composition(BaseComposition, Estimator):
         Self
             The estimator.
         """
-        for attribute in self._lists:
+        for attribute in self._member_parameters:
             # Names of lists and of members are taken out here; what is left are other parameters.
             given = params.pop(attribute, getattr(self, attribute))
             new = [(e[0], params.pop(e[0], e[1])) if _is_pair(e) else e for e in _entries(given)]
@@ -72,9 +72,15 @@ class Composition(BaseComposition, Estimator):
         return self
 
     def _named(self, parameter: str, known: Mapping[str, str] | None = None) -> list[Any]:
-        """Pairs of names and estimators from a parameter: such a list, or one estimator.
+        """The members in a parameter, as pairs of names and estimators.
 
-        With ``known``, the list may be empty, and a name in it stands for what it has there.
+        Parameters
+        ----------
+        parameter : str
+            Name of the parameter, which is a list of such pairs or a single estimator.
+        known : mapping of str to str, default=None
+            Names that the list may have in place of pairs, and what stands for each of them in
+            the result; the list may then be empty, and None. None: there are no such names.
 
         Raises
         ------
@@ -104,10 +110,13 @@ class PoolEstimator(Composition, TableEstimator):
     cv: Any = parameter(3, "cv_object")
     missing_rates: Sequence[float] = parameter((0.0, 0.3, 0.6), "array-like")
 
-    #: Densities by default.
-    _usual: ClassVar[tuple[tuple[str, Any], ...]]
-    #: What members that are no densities need, and what names of them stand for.
-    _others: ClassVar[tuple[str, Mapping[str, str]]]
+    #: Names and densities of the members by default.
+    _default_densities: ClassVar[tuple[tuple[str, Any], ...]]
+    #: The parameter of members that are no densities, a method that they need, and the names that
+    #: it may hold in place of models, with what each of them stands for.
+    _model_parameter: ClassVar[str]
+    _model_method: ClassVar[str]
+    _known_models: ClassVar[Mapping[str, str]]
 
     def _densities(self, random_state: np.random.RandomState) -> list[tuple[str, Any]]:
         """Names and densities, as given or by default."""
@@ -115,7 +124,10 @@ class PoolEstimator(Composition, TableEstimator):
             return self._named("density")
         # Only default densities need a seed: given ones have their own.
         seed = random_state.randint(2**31)
-        return [(name, clone(model).set_params(random_state=seed)) for name, model in self._usual]
+        return [
+            (name, clone(model).set_params(random_state=seed))
+            for name, model in self._default_densities
+        ]
 
     def _with_others(self, members: list[Member]) -> list[Member]:
         """All members: densities, and models that learn from masked copies.
@@ -125,14 +137,17 @@ class PoolEstimator(Composition, TableEstimator):
         TypeError, ValueError
             If a model is not given as it should be, lacks a method, or has the name of a density.
         """
-        argument = self._lists[1]
-        (method, known) = self._others
-        named_models = self._named(argument, known)
+        named_models = self._named(self._model_parameter, self._known_models)
         for name, model in named_models:
-            if not isinstance(model, str) and not hasattr(model, method):
-                raise TypeError(f"{argument} need {method}; {name!r}, {model!r}, has none.")
+            if not isinstance(model, str) and not hasattr(model, self._model_method):
+                raise TypeError(
+                    f"{self._model_parameter} need {self._model_method}; {name!r}, {model!r}, has "
+                    "none."
+                )
         members = [*members, *(Member(name, model, False) for name, model in named_models)]
-        _refuse_repeated([member.name for member in members], f"densities and {argument}")
+        _refuse_repeated(
+            [member.name for member in members], f"densities and {self._model_parameter}"
+        )
         return members
 
     def _labelled_rows(
@@ -143,7 +158,7 @@ class PoolEstimator(Composition, TableEstimator):
         ``checked`` are the table, its weights and its targets without the rows of weight zero.
         """
         table, weight, target = checked
-        named_models = self._named(self._lists[1], self._others[1])
+        named_models = self._named(self._model_parameter, self._known_models)
         # A forest has tables of bins.
         n_bins = MOST_BINS if "forest" in [model for _, model in named_models] else 0
         self.domain_ = shared_domain(densities, type(self).__name__, table, weight, n_bins)
@@ -152,19 +167,14 @@ class PoolEstimator(Composition, TableEstimator):
         # Folds that a user gives are about rows of the table, and become those of distinct rows.
         splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
         rows, weight = merge_rows(rows, weight)
-        # The target is a column too: of categories for a classifier, else of numbers.
-        is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
-        order = canonical_order(rows, weight, is_categorical)
-        places = np.arange(rows.shape[1])
-        if all(isinstance(model, str) for _, model in named_models):
-            # Models of the user's may name columns by their places in the table.
-            places = np.append(order.columns[order.columns != places[-1]], places[-1])
+        order = self._order_columns(rows, weight)
+        # A user's own model may name columns by their places: with one, these stay as they are.
+        if not all(isinstance(model, str) for _, model in named_models):
+            self._order = np.arange(self.domain_.n_features)
         # The folds follow their rows into the new order.
         if isinstance(splits, list):
             splits = [(train_weight[order.rows], held[order.rows]) for train_weight, held in splits]
-        # The target comes last, and is no column of the table.
-        # The columns of the table in the order in which members learn from them.
-        self._order = places[:-1]
+        places = np.append(self._order, len(self._order))
         return rows[np.ix_(order.rows, places)], weight[order.rows], splits
 
     def _labelled_events(
@@ -191,12 +201,16 @@ class PoolEstimator(Composition, TableEstimator):
         splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
         return events, weight, splits
 
-    def _order_columns(self, rows: Floats, weight: Floats) -> None:
-        """Set an order of columns that does not depend on that of the table; targets come last."""
+    def _order_columns(self, rows: Floats, weight: Floats) -> Order:
+        """Set the order in which members learn the columns, whatever their order in the table.
+
+        The last column, which stays last, is the target. Returned is the order of rows and columns.
+        """
+        # The target is of categories for a classifier, else of numbers.
         is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
-        order = canonical_order(rows, weight, is_categorical).columns
-        # The target has the number after those of all columns, and is left out.
-        self._order = order[order != self.domain_.n_features]
+        order = canonical_order(rows, weight, is_categorical)
+        self._order = order.columns[order.columns != self.domain_.n_features]
+        return order
 
     @property
     def _ordered_domain(self) -> Domain:

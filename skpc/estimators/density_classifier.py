@@ -1,6 +1,6 @@
 """Classification of incomplete rows by a pool of densities."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -159,13 +159,16 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     joint: bool | str = parameter("auto", "boolean", AUTO)
     classifiers: Any = parameter(("forest", "boosting", "logistic"), "array-like", None)
 
-    _usual = ("mixture", ClassMixture()), ("hidden", HiddenChowLiuTree())
-    _lists = "density", "classifiers"
+    _default_densities = ("mixture", ClassMixture()), ("hidden", HiddenChowLiuTree())
+    _member_parameters = "density", "classifiers"
     _takes_ranges = True
-    _others = (
-        "predict_proba",
-        {"forest": "forest", "boosting": "classifier", "logistic": "logistic"},
-    )
+    _model_parameter = "classifiers"
+    _model_method = "predict_proba"
+    _known_models: ClassVar[dict[str, str]] = {
+        "forest": "forest",
+        "boosting": "classifier",
+        "logistic": "logistic",
+    }
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -174,13 +174,15 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     #: The last target or censored time that was seen; infinite where no target is a range.
     _last: float = field(default=np.inf, init=False)
-    _usual = (
+    _default_densities = (
         ("hidden", HiddenChowLiuTree()),
         ("mixture", PoolMixture()),
         ("soft", SoftLearnSPN(min_weight=60.0)),
     )
-    _lists = "density", "regressors"
-    _others = "predict", {"boosting": "regressor", "ridge": "ridge"}
+    _member_parameters = "density", "regressors"
+    _model_parameter = "regressors"
+    _model_method = "predict"
+    _known_models: ClassVar[dict[str, str]] = {"boosting": "regressor", "ridge": "ridge"}
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -135,7 +135,7 @@ class StackedDensity(Composition, TableDensity):
     estimators: Any = field(default=None, kw_only=False, metadata={"constraints": [None, list]})
     cv: Any = parameter(5, "cv_object")
 
-    _lists = ("estimators",)
+    _member_parameters = ("estimators",)
     #: Scores and atoms are what the members have in common.
     margins = "auto"
     _orders_columns = False

@@ -16,7 +16,7 @@ that lies between tables is :math:`\lambda`. The plain twin is ``tests/naive/imp
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -26,11 +26,21 @@ from skpc._arrays import Floats
 from skpc._validation import column_of, frame_library, join_columns
 from skpc.domain import join_tables
 
-#: Transforms, their inverses, and their slopes.
-_TRANSFORMS: dict[str | None, tuple[Any, Any, Any]] = {
-    None: (np.asarray, np.asarray, np.ones_like),
-    "fisher": (np.arctanh, np.tanh, lambda r: 1.0 / (1.0 - r**2)),
-    "logit": (logit, expit, lambda p: 1.0 / (p * (1.0 - p))),
+
+class _Transform(NamedTuple):
+    """A scale on which estimates are combined, and the range of those that it takes."""
+
+    forward: Any
+    inverse: Any
+    slope: Any
+    low: float = -np.inf
+    high: float = np.inf
+
+
+_TRANSFORMS = {
+    None: _Transform(np.asarray, np.asarray, np.ones_like),
+    "fisher": _Transform(np.arctanh, np.tanh, lambda r: 1.0 / (1.0 - r**2), -1.0, 1.0),
+    "logit": _Transform(logit, expit, lambda p: 1.0 / (p * (1.0 - p)), 0.0, 1.0),
 }
 
 
@@ -179,14 +189,14 @@ class CombinedEstimates:
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability between 0 and 1, got {level!r}")
-        forward, back, slope = _TRANSFORMS[self.transform]
+        forward, inverse, slope, *_ = _TRANSFORMS[self.transform]
         estimate = self.table["estimate"].to_numpy()
-        # Errors of the table belong to untransformed estimates; by the slope, to transformed ones.
+        # The slope brings standard errors to the transformed scale.
         error = self.table["std_error"].to_numpy() * slope(estimate)
         margin = stats.t.ppf(0.5 + 0.5 * level, self.table["df"].to_numpy()) * error
         ends = {
-            "lower": back(forward(estimate) - margin),
-            "upper": back(forward(estimate) + margin),
+            "lower": inverse(forward(estimate) - margin),
+            "upper": inverse(forward(estimate) + margin),
         }
         return type(self.table)(ends, index=self.table.index)
 
@@ -262,7 +272,7 @@ def combine_estimates(
 
     labels = _labels(estimates, variances)
     value, covariance, is_joint = _checked(estimates, variances, df_complete, transform)
-    forward, back, slope = _TRANSFORMS[transform]
+    forward, inverse, slope, *_ = _TRANSFORMS[transform]
     n_tables = len(value)
     gradient = slope(value)
     # The delta method brings covariances, (n_tables, n_estimates, n_estimates), to this scale.
@@ -277,8 +287,8 @@ def combine_estimates(
     increase = between / within.diagonal()
     statistic = mean / np.sqrt(total)
     table = {
-        "estimate": back(mean),
-        "std_error": np.sqrt(total) / slope(back(mean)),
+        "estimate": inverse(mean),
+        "std_error": np.sqrt(total) / slope(inverse(mean)),
         "statistic": statistic,
         "df": df,
         "pvalue": 2.0 * stats.t.sf(np.abs(statistic), df),
@@ -291,26 +301,24 @@ def combine_estimates(
 
 def _labels(estimates: Any, variances: Any) -> Any:
     """The labels of the estimates, None without any; refuses tables with other labels or order."""
-    axes_of_estimates, axes_of_variances = (
-        [
-            axis
-            for estimate in given
-            if isinstance(given, list)
-            for axis in getattr(estimate, "axes", ())
-        ]
-        for given in (estimates, variances)
-    )
-    reference: Any = axes_of_estimates[0] if axes_of_estimates else None
+    estimate_axes = _axes(estimates)
+    reference: Any = estimate_axes[0] if estimate_axes else None
     if reference is not None:
         # An axis of variances with other labels than those of estimates is not about estimates.
-        axes_of_estimates += [axis for axis in axes_of_variances if {*axis} == {*reference}]
-    for labels in axes_of_estimates:
+        estimate_axes += [axis for axis in _axes(variances) if {*axis} == {*reference}]
+    for labels in estimate_axes:
         if not labels.equals(reference):
             raise ValueError(
                 "estimates and variances must have the same labels in the same order in all "
                 f"tables; found {reference.tolist()} and {labels.tolist()}"
             )
     return reference
+
+
+def _axes(given: Any) -> list[Any]:
+    """The labels of each table's Series or DataFrame; none of arrays."""
+    tables = given if isinstance(given, list) else []
+    return [axis for table in tables for axis in getattr(table, "axes", ())]
 
 
 def _checked(
@@ -344,7 +352,7 @@ def _checked(
     if not smallest > 0.0:
         raise ValueError(f"variances must be positive, found {smallest:g}")
     # At the ends of its range a transform is infinite.
-    low, high = {"fisher": (-1.0, 1.0), "logit": (0.0, 1.0)}.get(transform, (-np.inf, np.inf))
+    *_, low, high = _TRANSFORMS[transform]
     outside = value[(value <= low) | (value >= high)]
     if len(outside):
         raise ValueError(
@@ -388,29 +396,33 @@ def _joint_test(value: Floats, within: Floats, df_complete: float | None) -> dic
 
 
 def _joint_df(increase: float, k: int, n_tables: int, df_complete: float | None) -> float:
-    """Degrees of freedom of the denominator, from the relative increase in variance."""
-    t = k * (n_tables - 1.0)
+    """Degrees of freedom of the denominator, from the relative increase in variance.
+
+    With many rows those of Li, Raghunathan and Rubin (1991), else those of Reiter (2007).
+    """
+    df_between = k * (n_tables - 1.0)
     # Where tables do not differ, the test is that of complete rows.
     if increase == 0.0:
         return np.inf if df_complete is None else float(df_complete)
-    # With few tables t - 4, which the formulas further down need, is not positive.
-    if t <= 4.0:
-        large = 0.5 * t * (1.0 + 1.0 / k) * (1.0 + 1.0 / increase) ** 2
-        return large if df_complete is None else min(large, df_complete)
-    a = increase * t / (t - 2.0)
-    large = 4.0 + (t - 4.0) * (1.0 + 1.0 / a) ** 2
+    # With few tables df_between - 4, which the formulas further down need, is not positive.
+    if df_between <= 4.0:
+        df_many_rows = 0.5 * df_between * (1.0 + 1.0 / k) * (1.0 + 1.0 / increase) ** 2
+        return df_many_rows if df_complete is None else min(df_many_rows, df_complete)
+    # From here on the names are those of Reiter's paper.
+    a = increase * df_between / (df_between - 2.0)
+    df_many_rows = 4.0 + (df_between - 4.0) * (1.0 + 1.0 / a) ** 2
     if df_complete is None or np.isinf(df_complete):
-        return large
+        return df_many_rows
     # The factor is that of Barnard and Rubin, for rows without missing cells.
-    v = (df_complete + 1.0) / (df_complete + 3.0) * df_complete
-    c1 = v - 2.0 * (1.0 + a)
-    c2 = v - 4.0 * (1.0 + a)
+    df_observed = (df_complete + 1.0) / (df_complete + 3.0) * df_complete
+    c1 = df_observed - 2.0 * (1.0 + a)
+    c2 = df_observed - 4.0 * (1.0 + a)
     if c2 <= 0.0:
         # Too few rows for Reiter's expansion.
-        return min(large, df_complete)
+        return min(df_many_rows, df_complete)
     terms = c1 / ((1.0 + a) ** 2 * c2) + 8.0 * c1 / ((1.0 + a) * c2**2) + 4.0 / ((1.0 + a) * c2)
     terms += 4.0 / (c1 * c2) + 16.0 * c1 / c2**3 + 8.0 / c2**2
-    return 4.0 + 1.0 / (1.0 / c2 + a**2 * terms / (t - 4.0))
+    return 4.0 + 1.0 / (1.0 / c2 + a**2 * terms / (df_between - 4.0))
 
 
 def long_table(tables: Sequence[Any], original: Any = None) -> Any:

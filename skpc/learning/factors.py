@@ -141,7 +141,7 @@ def factored(
     variance = np.diagonal(covariance, axis1=1, axis2=2)
     n_steps = first_steps if noise is None else further_steps
     starts = 0.5 * variance if noise is None else noise
-    pairs = [_steps(*start, n_factors, n_steps) for start in zip(covariance, starts)]
+    pairs = [_steps(matrix, start, n_factors, n_steps) for matrix, start in zip(covariance, starts)]
     loadings, learned = map(np.array, zip(*pairs))
     return loadings, learned
 

@@ -79,7 +79,7 @@ class Page(NamedTuple):
         return cls(ax, font_size)
 
     def write(self, x: float, y: float, text: str, style: str, scale: float = 1.0) -> None:
-        """Write a text in the middle of a line."""
+        """Write a text at (x, y), in the middle of its line unless its style says otherwise."""
         options = {"va": "center", "fontsize": scale * self.font_size, **_STYLES[style]}
         self.ax.text(x, y, text, **options)
 
@@ -105,7 +105,8 @@ class Block:
     """Texts that stand together in a layer, and what is below them.
 
     Places of texts and arrows are relative to the end of an edge from above. ``below`` holds the
-    numbers of other blocks, ``weights`` the texts on the edges to them, if there are any.
+    numbers of other blocks, ``weights`` the texts on the edges to them, if there are any. ``left``,
+    ``right`` and ``height`` tell how far the block reaches to both sides and down, in ems.
     """
 
     def __init__(self, layer: int) -> None:
@@ -120,17 +121,17 @@ class Block:
         """Add a text and make room for it and its frame."""
         padding = 0.5
         width = text_width(text)
-        half_height = HALF_BOX
-        # Upright text takes its width as height.
+        below_y = HALF_BOX
+        # Upright text hangs from its place: its length is its height, its width a thin line's.
         if style == "upright":
-            half_height = width
+            below_y = width
             width = 0.3
         # A centred text reaches as far to the left as to the right.
         start = x - width / 2 if _STYLES[style]["ha"] == "center" else x
         self.texts.append((x, y, text, style))
         self.left = max(self.left, padding - start)
         self.right = max(self.right, start + width + padding)
-        self.height = max(self.height, y + half_height)
+        self.height = max(self.height, y + below_y)
 
 
 def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: Any) -> Any:

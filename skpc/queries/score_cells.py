@@ -249,7 +249,7 @@ def _log_densities(columns: Columns, values: Floats) -> Floats:
     for var in np.flatnonzero(is_number).tolist():
         this = slice(var, var + 1)
         column = Columns._make(field[this] for field in columns)
-        # What all columns have on their axes stays together.
+        # The axes of all columns are one array, into which the offsets of the column point.
         column = column._replace(
             axis_ptr=columns.axis_ptr[var : var + 2], axis=columns.axis, has_cells=has_cells[this]
         )

@@ -32,8 +32,8 @@ from skpc.variables.gaussians import updated_moments
 from skpc.variables.leaves import Cells, Leaf, Prior, add_states, edge_line
 from skpc.variables.normal_cells import (
     HALF_LOG_2_PI,
-    NARROW_EXPONENT,
-    NARROW_WIDTH,
+    NARROW_EXPONENT_SQUARED,
+    NARROW_WIDTH_SQUARED,
     log_cell,
     log_mass_between,
     log_narrow_cell,
@@ -121,7 +121,8 @@ def log_gaussian_line(
         high = values[edges + 1, r]
         width = (high - low) * inverse_sd
         exponent = (0.5 * (low + high) - mean) * inverse_sd * width
-        is_narrow = exponent * exponent < NARROW_EXPONENT and width * width < NARROW_WIDTH
+        is_narrow = exponent * exponent < NARROW_EXPONENT_SQUARED
+        is_narrow &= width * width < NARROW_WIDTH_SQUARED
         if not is_narrow and values[line, r] == values[line, r]:
             # Equal values of a batch share the result of the first row that has them.
             same_row = int(values[edges + 3, r])

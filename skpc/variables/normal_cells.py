@@ -13,20 +13,22 @@ from skpc._jit import inlined, internal_kernel
 HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 #: Cells are narrow up to these squares: of the width times the distance of the middle from the
 #: mean, and of the width. There the error of :func:`log_narrow_cell` is below 1e-10.
-NARROW_EXPONENT = 0.1
-NARROW_WIDTH = 0.04
-#: The smallest mass that has a logarithm.
+NARROW_EXPONENT_SQUARED = 0.1
+NARROW_WIDTH_SQUARED = 0.04
+#: A smaller mass is taken as this before its logarithm is.
 LEAST_MASS = 1e-300
 
 
 @inlined
 def log_narrow_cell(u: float, width: float) -> float:
-    """:func:`log_cell` by its cumulants, up to the sixth."""
-    b = width * width
-    a = u * u * b
-    second = (a - b) / 24.0
-    fourth = (-a * a - 4.0 * a * b + 2.0 * b * b) / 2880.0
-    sixth = a * a * (a / 181440.0 + b / 30240.0) + b * b * (a / 60480.0 - b / 181440.0)
+    """:func:`log_cell` of a narrow cell: its series in the width, up to the sixth power."""
+    # The squares of the width, and of the width times the distance from the mean.
+    width2 = width * width
+    exponent2 = u * u * width2
+    second = (exponent2 - width2) / 24.0
+    fourth = (-exponent2 * exponent2 - 4.0 * exponent2 * width2 + 2.0 * width2 * width2) / 2880.0
+    sixth = exponent2 * exponent2 * (exponent2 / 181440.0 + width2 / 30240.0)
+    sixth += width2 * width2 * (exponent2 / 60480.0 - width2 / 181440.0)
     return second + fourth + sixth
 
 
@@ -40,11 +42,11 @@ def log_cell(u: float, width: float) -> float:
 
     where :math:`w` is the width.
     """
-    b = width * width
-    square = u * u * b
+    width2 = width * width
+    exponent2 = u * u * width2
     # In wider cells, or further out, more than five terms would be needed.
-    if square < 2.25 and b < 0.2:
-        half = -0.5 * b
+    if exponent2 < 2.25 and width2 < 0.2:
+        half = -0.5 * width2
         total = 0.0
         # E[t^2] = 1 / (3 * 4), E[t^4] = 1 / (5 * 16), and so on.
         quarters = 1.0
@@ -58,7 +60,7 @@ def log_cell(u: float, width: float) -> float:
                 for k in range(1, order - cosh_order + 1):
                     exp_term *= half / k
                 coefficient += cosh_term * exp_term
-                cosh_term *= square / ((2 * cosh_order + 1) * (2 * cosh_order + 2))
+                cosh_term *= exponent2 / ((2 * cosh_order + 1) * (2 * cosh_order + 2))
             total += coefficient * quarters / (2 * order + 1)
         return math.log1p(total)
     log_mass = log_mass_between(u - 0.5 * width, u + 0.5 * width)
@@ -71,7 +73,7 @@ def log_mass_between(low: float, high: float) -> float:
     # Mirrored, so that the middle is not below the mean: there small masses keep their digits.
     if low + high < 0.0:
         low, high = -high, -low
-    # Beyond so many standard deviations the tail needs its asymptotic series.
+    # Up to 30 standard deviations from the mean erfc does not underflow.
     if low < 30.0:
         upper = math.erfc(high * math.sqrt(0.5))
         mass = 0.5 * (math.erfc(low * math.sqrt(0.5)) - upper)
