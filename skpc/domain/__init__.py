@@ -11,7 +11,6 @@ from skpc.domain._hidden import Empty, RowNames
 from skpc.domain._mass import LogMass
 from skpc.domain._numbers import Numbers
 from skpc.domain._rows import (
-    Order,
     canonical_order,
     column_moments,
     group_codes,
@@ -33,7 +32,6 @@ __all__ = [
     "Face",
     "LogMass",
     "Numbers",
-    "Order",
     "OrderedStates",
     "RowNames",
     "canonical_order",

@@ -10,7 +10,7 @@ from sklearn.base import clone, is_classifier
 
 from skpc._arrays import Floats, Ints
 from skpc._validation import BaseComposition
-from skpc.domain import Domain, LogMass, Order, canonical_order, group_rows, merge_rows
+from skpc.domain import Domain, LogMass, canonical_order, group_rows, merge_rows
 from skpc.estimators._estimator import DECLARATIONS, Estimator, TableEstimator, parameter
 from skpc.estimators._ranges import domain_and_events, merged_events
 from skpc.pooling.folds import given_splits, make_folds
@@ -167,15 +167,15 @@ class PoolEstimator(Composition, TableEstimator):
         # Folds that a user gives are about rows of the table, and become those of distinct rows.
         splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
         rows, weight = merge_rows(rows, weight)
-        order = self._order_columns(rows, weight)
+        row_order = self._order_columns(rows, weight)
         # A user's own model may name columns by their places: with one, these stay as they are.
         if not all(isinstance(model, str) for _, model in named_models):
             self._order = np.arange(self.domain_.n_features)
         # The folds follow their rows into the new order.
         if isinstance(splits, list):
-            splits = [(train_weight[order.rows], held[order.rows]) for train_weight, held in splits]
+            splits = [(train_weight[row_order], held[row_order]) for train_weight, held in splits]
         places = np.append(self._order, len(self._order))
-        return rows[np.ix_(order.rows, places)], weight[order.rows], splits
+        return rows[np.ix_(row_order, places)], weight[row_order], splits
 
     def _labelled_events(
         self,
@@ -201,16 +201,16 @@ class PoolEstimator(Composition, TableEstimator):
         splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
         return events, weight, splits
 
-    def _order_columns(self, rows: Floats, weight: Floats) -> Order:
+    def _order_columns(self, rows: Floats, weight: Floats) -> Ints:
         """Set the order in which members learn the columns, whatever their order in the table.
 
-        The last column, which stays last, is the target. Returned is the order of rows and columns.
+        The last column, which stays last, is the target. Returned is an order of the rows.
         """
         # The target is of categories for a classifier, else of numbers.
         is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
         order = canonical_order(rows, weight, is_categorical)
         self._order = order.columns[order.columns != self.domain_.n_features]
-        return order
+        return order.rows
 
     @property
     def _ordered_domain(self) -> Domain:
