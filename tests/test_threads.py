@@ -104,7 +104,7 @@ def test_reports_of_synthetic_tables_have_one_thread(two_threads, monkeypatch):
         Spy.found.append(n_blas_threads())
         return values[:n_rows]
 
-    monkeypatch.setattr("skpc.synthesis.report._some", note)
+    monkeypatch.setattr("skpc.synthesis.report._drawn_rows", note)
     table_report(two_threads[:25], two_threads[25:], random_state=0)
     assert Spy.found
     assert all(found == {1} for found in Spy.found)

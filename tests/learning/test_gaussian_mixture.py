@@ -158,9 +158,9 @@ def test_sums_of_two_parts_add_up_to_those_of_the_whole():
 
 def test_strong_shrinkage_is_chosen_where_the_target_is_true():
     rng = np.random.default_rng(0)
-    assert split_of(rng.normal(size=(40, 8))).alone.prior_strength >= 2.0
+    assert split_of(rng.normal(size=(40, 8))).single.prior_strength >= 2.0
     mixing = rng.normal(size=(8, 8))
-    assert split_of(rng.normal(size=(400, 8)) @ mixing).alone.prior_strength <= 0.1
+    assert split_of(rng.normal(size=(400, 8)) @ mixing).single.prior_strength <= 0.1
 
 
 def test_numbers_are_correlated_as_scipy_tests_their_pairs():

@@ -45,6 +45,8 @@ def honest_pool(data, members, folds, seeds):
         kept = fold.train_weight > 0.0
         of_rows = {"rows", "code", "values"} & set(data._fields)
         rest = data._replace(**{name: getattr(data, name)[kept] for name in of_rows})
+        if "events" in data._fields:
+            rest = rest._replace(events=data.events.take(np.flatnonzero(kept)))
         rest = rest.without(fold._replace(train_weight=fold.train_weight[kept]))
         for found, member, seed in zip(predictions, members, seeds):
             learned = rest.fit(member, fold.train_weight[kept], [seed])
