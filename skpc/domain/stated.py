@@ -205,8 +205,11 @@ def ends_of(cell: Any) -> tuple[Any, Any, Any, Any]:
 
 def are_categories(values: NDArray[Any], stated: Stated) -> bool:
     """Whether a column that holds sets has categories."""
-    all_sets = all(isinstance(cell, SET_TYPES) for cell in stated.cells)
-    return values.dtype == object or (all_sets and not stated.are_intervals)
+    # Columns of intervals are not looked at cell by cell: each would become an object.
+    are_sets = not stated.are_intervals and all(
+        isinstance(cell, SET_TYPES) for cell in stated.cells
+    )
+    return values.dtype == object or are_sets
 
 
 def refuse_wrong(
