@@ -327,8 +327,8 @@ def inform(
     sums[0] = n_empty_rows * n_states * empty_cell
     sums[1] = n_empty_rows * empty_row
     # Tables are made for whole columns, as many at a time as there is room for their counts.
-    group = places.place_ptr[:-1] * places.place_ptr[-1] // _MAX_COUNTS
-    begins = places.place_ptr[np.unique(group, return_index=True)[1]].tolist()
+    group_of_column = places.place_ptr[:-1] * places.place_ptr[-1] // _MAX_COUNTS
+    begins = places.place_ptr[np.unique(group_of_column, return_index=True)[1]].tolist()
     words = pack_states(codes, weight, places)
     for begin, end in zip(begins, [*begins[1:], len(places.weight)]):
         counts = count_pairs(codes, weight, places, begin, end, words)

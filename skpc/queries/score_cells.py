@@ -247,11 +247,16 @@ def _log_densities(columns: Columns, values: Floats) -> Floats:
     # Categories have no density of their own.
     is_number = (columns.n_states == 0) | (np.diff(columns.axis_ptr) > 0)
     for var in np.flatnonzero(is_number).tolist():
-        this = slice(var, var + 1)
-        column = Columns._make(field[this] for field in columns)
-        # The axes of all columns are one array, into which the offsets of the column point.
-        column = column._replace(
-            axis_ptr=columns.axis_ptr[var : var + 2], axis=columns.axis, has_cells=has_cells[this]
+        place = slice(var, var + 1)
+        # The axes of all columns stay one array, into which the offsets of this column point.
+        column = Columns(
+            columns.n_states[place],
+            columns.axis_ptr[var : var + 2],
+            columns.axis,
+            columns.family[place],
+            columns.log_peak[place],
+            columns.ignored[place],
+            has_cells[place],
         )
         log_density[var] += checked_cells(column, values[var, :, np.newaxis]).base
     return log_density

@@ -129,7 +129,10 @@ class Events(NamedTuple):
         return self.from_intervals(rows, event[is_kept], self.column[is_kept], low, high)
 
     def with_cells(self, rows: Floats) -> Self:
-        """The same intervals beside other known cells; there may be more rows, or last columns."""
+        """The same intervals beside other known cells.
+
+        ``rows`` may have more rows, and more or fewer columns at its end.
+        """
         return self.from_intervals(rows, self.event, self.column, self.low, self.high)
 
     def with_columns(self, order: Ints) -> Self:

@@ -23,7 +23,7 @@ def test_a_mixture_mixes_the_densities_of_its_circuits(kinds):
 @pytest.mark.parametrize("weights", [[], [0.5, 0.6], [1.5, -0.5], [1.0]])
 def test_weights_that_are_no_probabilities_are_refused(weights):
     circuits = [zoo.random_circuit(0, kinds="binary")] * (2 if weights else 0)
-    with pytest.raises(ValueError, match="probabilities that sum to one, at least one"):
+    with pytest.raises(ValueError, match="probabilities that sum to one, one for each"):
         mixture(circuits, weights)
 
 
