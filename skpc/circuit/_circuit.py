@@ -272,8 +272,8 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     are_probabilities = (weights >= 0.0).all() and abs(weights.sum() - 1.0) < 1e-8
     if weights.shape != (len(circuits),) or not are_probabilities:
         raise ValueError(
-            "weights must be probabilities that sum to one, one for each of at least one circuit; "
-            f"got {weights.tolist()} for {len(circuits)} circuits"
+            f"weights must be {len(circuits)} probabilities that sum to one, one for each circuit "
+            f"(of at least one); got {weights.tolist()}"
         )
     reference = circuits[0]
     for number, circuit in enumerate(circuits):
