@@ -15,7 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skpc._arrays import Floats, Ints, has_gaps
 from skpc._validation import AT_LEAST_ONE, AUTO, HasMethods, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
-from skpc.domain import Domain, column_moments, merge_rows
+from skpc.domain import column_moments, merge_rows
 from skpc.estimators.soft_learn import SoftLearnSPN
 
 #: Learns what a density has missed; few steps of small trees, so that it adds little noise.
@@ -258,7 +258,7 @@ def _folds(X: Any, y: Any, density: Any, cv: Any, random_state: Any) -> tuple[An
     whole = SoftLearnSPN(random_state=0) if density is None else clone(density)
     # What the columns are is known from all rows: states that a fold lacks are possible in it.
     table = check_table(whole, X, reset=True)
-    domain: Domain = whole.fit(table).domain_
+    domain, _, _ = whole.prepare(table, None)
     rows = domain.encode(table)
     if isinstance(cv, Integral):
         cv = KFold(int(cv), shuffle=True, random_state=random_state)

@@ -36,7 +36,7 @@ def test_level_holds(model):
     pvalues = []
     for seed in range(100):
         X = with_holes(model.sample(60, random_state=seed), seed)
-        pvalues.append(goodness_of_fit_test(model, X, n_draws=39, random_state=seed).pvalue)
+        pvalues.append(goodness_of_fit_test(model, X, n_draws=19, random_state=seed).pvalue)
     assert np.mean(np.array(pvalues) <= 0.1) <= 0.1 + 3.0 * np.sqrt(0.09 / 100)
     assert 0.4 < np.mean(pvalues) < 0.62
 
@@ -86,12 +86,12 @@ def test_a_bootstrap_learns_anew():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 1))
     X = np.hstack([x, x**2 + 0.3 * rng.normal(size=(200, 1))])
-    options = {"refit": True, "n_draws": 19, "random_state": 0}
+    options = {"refit": True, "n_draws": 9, "random_state": 0}
     gaussian = TableMixture(n_components=1, random_state=0).fit(X)
-    assert goodness_of_fit_test(gaussian, X, **options).pvalue == 0.05
+    assert goodness_of_fit_test(gaussian, X, **options).pvalue == 0.1
     drawn = gaussian.sample(200, random_state=0)
     again = TableMixture(n_components=1, random_state=0).fit(drawn)
-    assert goodness_of_fit_test(again, drawn, **options).pvalue > 0.05
+    assert goodness_of_fit_test(again, drawn, **options).pvalue > 0.1
 
 
 def test_a_model_that_is_not_fitted_is_refused():
