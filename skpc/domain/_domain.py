@@ -942,11 +942,11 @@ class Domain:
         n_rows = int(np.any([unknown[place] for place in places], axis=0).sum())
         warn(
             f"Found categories that fit has not seen in {n_rows} of {len(cells.numbers)} rows, "
-            f"the first {listed}. They count as missing. In columns of strings, log densities "
-            "count how probable an unseen category is; in columns of numbers an unseen "
-            "category adds 0 to them, as if it were certain. Declare the states of such "
-            "columns in categories; if this is a column of numbers, name those of categories "
-            "in categorical_features."
+            f"the first {listed}. They count as missing; completed tables keep them. In columns of "
+            "strings, log densities count how probable an unseen category is; in columns of "
+            "numbers an unseen category adds 0 to them, as if it were certain. Declare the states "
+            "of such columns in categories; if this is a column of numbers, name those of "
+            "categories in categorical_features."
         )
 
     def _shown(self, cells: Cells, row: int, place: int) -> str:
