@@ -114,8 +114,9 @@ def enumerate_completions(
     def answer(row: int, log_p: Floats) -> None:
         _answer(log_p, height[row], estimates.part(slice(row, row + 1)), codes[row], n_states)
 
-    # Where joint states are fewer than completions, all rows read one table of them.
-    if n_states.prod(dtype=np.float64) <= min(size.sum(), _MOST_STATES):
+    # Where joint states are fewer than completions, all rows read one table of them. They are
+    # counted in whole numbers of Python: those of 1,100 columns overflow others.
+    if math.prod(n_states.tolist()) <= min(float(size.sum()), _MOST_STATES):
         joint = _log_joint(mixture, n_states)
         for row, code in enumerate(codes.tolist()):
             # Missing cells are whole axes of the table.

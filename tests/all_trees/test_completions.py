@@ -75,3 +75,11 @@ def test_draws_have_the_probabilities_of_the_completions():
             share = np.mean((found.draws[0, :, 0] == a) & (found.draws[0, :, 2] == b))
             probability = np.exp(truth(mixture, np.array([a, 1, b, 2]))[0] - log_total)
             assert share == pytest.approx(probability, abs=0.002)
+
+
+def test_more_joint_states_than_a_float_can_hold_are_no_trouble():
+    mixture = random_mixture(UndirectedParameters, 1, n_states=np.full(1100, 2))
+    rows = np.zeros((2, 1100), dtype=np.int64)
+    expected = mixture.log_likelihood(mixture.models[0].states_of(rows))
+    rows_found = summed(mixture, rows, np.empty((2, 0)))
+    assert_allclose(rows_found.log_likelihood, expected)

@@ -17,10 +17,10 @@ ROWS = np.array([[0, -1, 1, -1], [-1, -1, -1, 2], [1, 2, -1, 3], [-1] * 4, [1, 0
 KINDS = [DirectedParameters, UndirectedParameters]
 
 
-def random_mixture(kind, n_components, seed=0):
-    parameters = ComponentParameters(kind(np.concatenate([[0], np.cumsum(N_STATES)])), n_components)
+def random_mixture(kind, n_components, seed=0, n_states=N_STATES):
+    parameters = ComponentParameters(kind(np.concatenate([[0], np.cumsum(n_states)])), n_components)
     rng = np.random.default_rng(seed)
-    n, k = len(N_STATES), sum(N_STATES)
+    n, k = len(n_states), sum(n_states)
     size = n * (n + 1) + k * (k + 1) if kind is DirectedParameters else n * (n - 1) // 2 + k + k * k
     return parameters.model(rng.normal(size=n_components * (size + 1)))
 
