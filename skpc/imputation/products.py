@@ -90,7 +90,7 @@ def find_model(
     weight = weight[is_complete]
     # Terms of each column: a number, or indicators of all categories but one.
     n_terms = np.where(domain.is_categorical, domain.n_states - 1, 1)
-    names = range(len(n_terms)) if domain.feature_names is None else domain.feature_names
+    names = domain.feature_names or range(len(n_terms))
     best_gain = 0.0
     model = None
     for outcome in columns[~domain.is_categorical[columns]].tolist():

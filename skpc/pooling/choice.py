@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -102,16 +103,10 @@ def fit_to_parts(
         train_weight = fold.train_weight
         # Bins that depend on held-out rows would favour densities with bins.
         train_data = domain.with_axes_of(rows, train_weight), rows, train_weight
-        candidates = in_threads(_refitted, ((density, *train_data) for density in candidates))
+        candidates = in_threads(methodcaller("refit", *train_data), candidates)
         test_data = visible_rows[fold.test_index], fold.test_weight, fold.test_rows
         parts.append((candidates, test_data))
     return parts
-
-
-def _refitted(density_and_data: tuple[Any, ...]) -> Any:
-    """A density, learned again from the data that follow it in the tuple."""
-    density, *train_data = density_and_data
-    return density.refit(*train_data)
 
 
 def log_score(density: Density, rows: Floats, weight: Floats, masked_rows: Floats) -> float:

@@ -420,8 +420,9 @@ class Rates(NamedTuple):
         total = weight @ evidence.is_counted + _COLUMN_CELLS
         # The posterior of a rate, if each cell were known to be replaced or not.
         ends = beta.interval(level, total * rate, total * (1.0 - rate))
-        low, high = (end * _error_share(tails) for end in ends)
-        return cls(rate * _error_share(tails), low, high, rate)
+        error_share = _error_share(tails)
+        low, high = (end * error_share for end in ends)
+        return cls(rate * error_share, low, high, rate)
 
 
 def _error_share(tails: list[ErrorTail]) -> Floats:

@@ -408,12 +408,9 @@ def _weigh(data: NumberData, is_density: Bools, out_of_fold: OutOfFold) -> Numbe
         )
         # With the atoms the mean is another one, the same for all scales.
         mean[:, m] = forms[0].means()
-    member = np.repeat(
-        list(components),
-        [member_log_density.shape[1] for member_log_density in components.values()],
-    )
     log_density = np.hstack([*components.values()])
     scales = [REGRESSOR_SCALES if m in noise else np.ones(1) for m in components]
+    member = np.repeat(list(components), [*map(len, scales)])
     # The score of a regressor is that of its normal of scale one.
     is_unscaled = np.concatenate(scales) == 1.0
     coef = fit_gate(log_density, mean[:, member], values, gating, weight, is_unscaled)

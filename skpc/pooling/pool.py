@@ -151,7 +151,7 @@ def learn_pool(
         is_density = np.array([member.is_density for member in members])
         out_of_fold = _gather(folds, predictions) if folds else None
         pool = data.weigh(is_density / max(is_density.sum(), 1), out_of_fold)
-    used_members = [fitted[m] if m in pool.used else None for m in range(len(members))]
+    used_members = [member if m in pool.used else None for m, member in enumerate(fitted)]
     return pool._replace(fitted=used_members)
 
 
