@@ -1,4 +1,4 @@
-"""Are columns independent given others, and does a column matter for a prediction?"""
+"""Tests of columns: independence given other columns, and importance for a prediction."""
 
 from numbers import Integral
 from typing import Any
@@ -18,7 +18,7 @@ from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.domain import column_moments, merge_rows
 from skpc.estimators.soft_learn import SoftLearnSPN
 
-#: Learns what a density has missed; few steps of small trees, so that it adds little noise.
+#: Learns the residuals of a density; few steps of small trees, so that it adds little noise.
 BOOSTING = GradientBoostingRegressor(
     n_estimators=50, max_depth=2, subsample=0.5, min_samples_leaf=5, random_state=0
 )
@@ -96,9 +96,9 @@ def independence_test(
     left = domain.places(columns, "columns")
     right = domain.places(others, "others")
     given = domain.places(conditioning, "conditioning")
-    chosen = np.concatenate([left, right])
-    named = [*chosen, *given]
-    if len({*named}) < len(named):
+    compared = np.concatenate([left, right])
+    all_columns = [*compared, *given]
+    if len({*all_columns}) < len(all_columns):
         raise ValueError(
             "columns, others and conditioning must have no column in common; found the numbers "
             f"{left.tolist()}, {right.tolist()}, {given.tolist()}."
@@ -106,26 +106,27 @@ def independence_test(
 
     given_cells = rows[:, given]
     # The density predicts from the given columns alone.
-    hidden = np.full_like(rows, np.nan)
-    hidden[:, given] = given_cells
-    # Where a given cell is missing, columns that are independent given it need not be so.
+    given_rows = np.full_like(rows, np.nan)
+    given_rows[:, given] = given_cells
+    # Columns that are independent given a cell may be dependent where that cell is missing.
     is_complete = ~has_gaps(given_cells)
-    values = np.where(is_complete, rows[:, chosen].T, np.nan)
+    # Shape (n_compared, n_rows).
+    values = np.where(is_complete, rows[:, compared].T, np.nan)
 
     def test_residuals(train: Ints, test: Ints) -> list[Floats]:
-        cells = learn(train).posteriors(hidden, chosen)
+        cells = learn(train).posteriors(given_rows, compared)
         return [_residuals(*pair, given_cells, train)[test] for pair in zip(values, cells)]
 
     run = Parallel()
     folds = run(delayed(test_residuals)(*split) for split in splits)
-    # For each chosen column (n_rows, 1), or (n_rows, n_categories): rows in the order of folds.
+    # For each compared column (n_rows, 1), or (n_rows, n_categories), the rows fold by fold.
     residuals = [np.vstack(parts) for parts in zip(*folds)]
     right_residuals = residuals[len(left) :]
     pairs = []
     products = []
     labels = names_of(domain)
     for column, left_part in zip(left, residuals):
-        # Every indicator of one column meets every indicator of the other.
+        # Every indicator of one column is multiplied by every indicator of the other column.
         left_part = left_part[:, :, np.newaxis]
         for opposite, right_part in zip(right, right_residuals):
             product = left_part * right_part[:, np.newaxis]
@@ -135,7 +136,7 @@ def independence_test(
     statistic, draws = multiplier_test(np.hstack(products), n_draws, random_state)
     statistics = pd.Series(statistic, pd.MultiIndex.from_tuples(pairs))
     frame = statistics.groupby(level=[0, 1], sort=False).max().to_frame("statistic")
-    # Adjusted by the maximum over all pairs, and so the smallest is that of the whole test.
+    # The p-values are adjusted by the maximum over pairs: the smallest one is that of the test.
     adjusted = pvalues(frame["statistic"].to_numpy(), draws)
     frame["pvalue"] = adjusted
     return ComparisonResult(float(statistic.max()), float(adjusted.min()), frame)
@@ -221,8 +222,8 @@ def feature_importance_test(
     def fold_scores(train: Ints, test: Ints, seed: int) -> Floats:
         """Scores of test rows, (n_columns, 1 + n_draws): as they are, then with a column drawn."""
         fitted = clone(estimator).fit(domain.decode(rows[train]), targets[train])
-        learned = learn(train)
-        random = np.random.RandomState(seed)
+        density_of_rows = learn(train)
+        fold_random_state = np.random.RandomState(seed)
         test_targets = targets[test]
         scores = []
         for column in range(n_columns):
@@ -233,7 +234,7 @@ def feature_importance_test(
             for draw in range(1 + count):
                 # Missing cells stay missing: the pattern is part of what the estimator reads.
                 if draw:
-                    cells = learned.draw_missing(hidden, random)[:, column]
+                    cells = density_of_rows.draw_missing(hidden, fold_random_state)[:, column]
                     drawn[observed, column] = cells[observed]
                 score = scorer(fitted, domain.decode(drawn), test_targets)
                 # Folds of different sizes are averaged by their rows.
@@ -247,35 +248,38 @@ def feature_importance_test(
     draws = scores[:, 1:]
     pvalue = np.array([*map(pvalues, observed, draws)])
     adjusted = false_discovery_control(pvalue)
-    better = observed - draws.mean(axis=1)
-    cells = {"statistic": better, "pvalue": pvalue, "adjusted": adjusted}
+    gain = observed - draws.mean(axis=1)
+    cells = {"statistic": gain, "pvalue": pvalue, "adjusted": adjusted}
     frame = pd.DataFrame(cells, index=names_of(domain))
-    return ComparisonResult(float(better.max()), float(adjusted.min()), frame)
+    return ComparisonResult(float(gain.max()), float(adjusted.min()), frame)
 
 
 def _folds(X: Any, y: Any, density: Any, cv: Any, random_state: Any) -> tuple[Any, ...]:
-    """What the columns are, encoded rows, folds, and how a density learns from some rows."""
-    whole = SoftLearnSPN(random_state=0) if density is None else clone(density)
-    # What the columns are is known from all rows: states that a fold lacks are possible in it.
-    table = check_table(whole, X, reset=True)
-    domain, _, _ = whole.prepare(table, None)
+    """The domain, encoded rows, folds, and a function that learns a density from some rows."""
+    estimator = SoftLearnSPN(random_state=0) if density is None else clone(density)
+    # The domain is that of all rows, so that states are possible in folds that lack them.
+    table = check_table(estimator, X, reset=True)
+    domain, _, _ = estimator.prepare(table, None)
     rows = domain.encode(table)
     if isinstance(cv, Integral):
         cv = KFold(int(cv), shuffle=True, random_state=random_state)
 
     def learn(train: Ints) -> Any:
         merged = merge_rows(rows[train], np.ones(len(train)))
-        return clone(whole).fit_rows(domain, *merged).row_density
+        return clone(estimator).fit_rows(domain, *merged).row_density
 
     return domain, rows, list(check_cv(cv).split(rows, y)), learn
 
 
 def _residuals(values: Floats, cells: Any, given: Floats, train: Ints) -> Floats:
-    """What a column is more than its prediction, shape (n_rows, 1); of categories by indicators.
+    """Residuals of a column: (n_rows, 1), or (n_rows, n_categories) for its indicators.
 
-    Where a density misses how two columns depend on the given ones, their residuals go together.
-    So boosting learns the residuals of the training rows, or the column itself, whichever it
-    predicts better in the training rows that its steps leave out.
+    Where a density misses how two columns depend on the given ones, their residuals are correlated.
+    So boosting learns what the density leaves, or the column itself, whichever it predicts better
+    in the training rows that its steps leave out.
+
+    ``values`` (n_rows,) are the cells of the column, ``cells`` what the density predicts of them,
+    ``given`` (n_rows, n_given) the cells that predictions may depend on.
     """
     if cells.labels is None:
         target = values[:, np.newaxis]
@@ -287,30 +291,34 @@ def _residuals(values: Floats, cells: Any, given: Floats, train: Ints) -> Floats
         target[np.isnan(values)] = np.nan
     residuals = target - mean
     known = train[~np.isnan(values[train])]
-    # Trees need a column to split and two rows.
+    # Boosting needs a given column and two rows.
     if not given.size or len(known) < 2:
         return residuals
     features = given[known]
     # Rows that lack a given cell have no residual, whatever is predicted for them.
     filled = np.nan_to_num(given)
-    for residual, indicator in zip(residuals.T, target.T):
-        after_density = clone(BOOSTING).fit(features, residual[known])
-        alone = clone(BOOSTING).fit(features, indicator[known])
-        # The losses of steps are those in rows that they left out.
-        if alone.oob_score_ < after_density.oob_score_:
-            residual[:] = indicator - alone.predict(filled)
+    for residual, values_or_indicators in zip(residuals.T, target.T):
+        residual_model = clone(BOOSTING).fit(features, residual[known])
+        target_model = clone(BOOSTING).fit(features, values_or_indicators[known])
+        # This score is a loss: the squared error in the rows that the last step left out.
+        if target_model.oob_score_ < residual_model.oob_score_:
+            residual[:] = values_or_indicators - target_model.predict(filled)
         else:
-            residual -= after_density.predict(filled)
+            residual -= residual_model.predict(filled)
     return residuals
 
 
 def multiplier_test(products: Floats, n_draws: int, random_state: Any) -> tuple[Floats, Floats]:
-    """Absolute means in standard errors, and draws of the greatest one if all means are zero."""
+    """Absolute means of columns in standard errors, and draws of the greatest one under the null.
+
+    ``products`` (n_rows, n_products) are NaN where missing. The null hypothesis is that all means
+    are zero.
+    """
     observed = ~np.isnan(products)
     n_rows = np.maximum(observed.sum(axis=0), 1)
     mean, sd = column_moments(products, np.ones(len(products)))
     root = np.sqrt(n_rows)
-    # A missing product counts like the mean: nothing.
+    # A missing product counts like the mean, which is zero here.
     standardised = np.where(observed, (products - mean) / sd, 0.0)
     standardised /= root
     # A normal multiplier for each row draws all means together, with their correlations.

@@ -1,4 +1,4 @@
-"""Does a model fit a table?"""
+"""The test of goodness of fit: may a table have been drawn from a model?"""
 
 import math
 from collections.abc import Callable
@@ -106,19 +106,20 @@ def goodness_of_fit_test(
         draw = partial(queries.sample, circuit)
         rows = np.array(X, dtype=float)
     missing = np.isnan(rows)
-    measure_of = _distance_of if statistic == "pit" else _discrepancy_of
-    measure = measure_of(model, random_state)
+    make_measure = _pit_measure if statistic == "pit" else _kdsd_measure
+    measure = make_measure(model, random_state)
+    # For each table its measures, (n_measures,): first those of the given rows.
     measured = [measure(rows)]
     for _ in range(n_draws):
         drawn = draw(len(rows), random_state)
         # The same cells are missing in every table that is drawn.
         drawn[missing] = np.nan
         if refit:
-            # A model fits the rows that it learned from too well; so does this one its draws.
+            # A model fits its own training rows too well: each table is judged by a model of it.
             refitted = clone(model).fit_rows(domain, *merge_rows(drawn, np.ones(len(drawn))))
-            measure = measure_of(refitted, random_state)
+            measure = make_measure(refitted, random_state)
         measured.append(measure(drawn))
-    # By mean and standard deviation over all tables alike, which keeps the level.
+    # The moments are those of all tables, the given one included, which keeps the level exact.
     mean, sd = column_moments(np.array(measured), np.ones(len(measured)))
     deviation = (measured - mean) / sd
     observed = deviation[0]
@@ -129,30 +130,31 @@ def goodness_of_fit_test(
     n_columns = domain.n_features
     greatest = observed[:n_columns].copy()
     distance = measured[0][:n_columns]
-    # A pair of moments counts for either of its columns.
+    # The deviation of a pair of moments counts for both of its columns.
     for moment in _pairs(n_columns):
         np.maximum.at(greatest, moment % n_columns, observed[n_columns:])
-    # Dvoretzky, Kiefer and Wolfowitz, at the level .95.
-    half = np.sqrt(0.5 * math.log(2.0 / (1.0 - 0.95)) / np.maximum((~missing).sum(axis=0), 1))
+    # Half the width of the interval of Dvoretzky, Kiefer and Wolfowitz at the level .95.
+    margin = np.sqrt(0.5 * math.log(2.0 / (1.0 - 0.95)) / np.maximum((~missing).sum(axis=0), 1))
     cells = {
         "statistic": greatest,
         "pvalue": pvalues(greatest, draws),
         "distance": distance,
-        "lower": np.maximum(distance - half, 0.0),
-        "upper": np.minimum(distance + half, 1.0),
+        "lower": np.maximum(distance - margin, 0.0),
+        "upper": np.minimum(distance + margin, 1.0),
     }
     columns = pd.DataFrame(cells, index=names_of(domain))
     return ComparisonResult(float(observed.max()), pvalue, columns)
 
 
-def _discrepancy_of(model: Any, _: np.random.RandomState) -> Callable[[Floats], Floats]:
+def _kdsd_measure(model: Any, _: np.random.RandomState) -> Callable[[Floats], Floats]:
+    """A function from rows to their kernelised discrete Stein discrepancy from a model."""
     circuit = getattr(model, "circuit_", model)
     return lambda rows: np.array([kdsd(rows, circuit, unbiased=False)])
 
 
-def _distance_of(model: Any, random_state: np.random.RandomState) -> Callable[[Floats], Floats]:
-    """Measure how far rows are from a model: by column, then by pair of moments of two columns."""
-    # The error of this many draws is small beside that of a table.
+def _pit_measure(model: Any, random_state: np.random.RandomState) -> Callable[[Floats], Floats]:
+    """A function from rows to distances from a model: of columns, then of pairs of moments."""
+    # The error of this many draws is small beside the error of a table.
     reference = model.row_density.draw(10_000, random_state)
     margins = [np.sort(column) for column in reference.T]
     expected = _pair_moments(_transformed(reference, margins))
@@ -166,35 +168,35 @@ def _distance_of(model: Any, random_state: np.random.RandomState) -> Callable[[F
 
 
 def kolmogorov_distance(values: Floats, reference: Floats) -> float:
-    """Greatest difference of two distribution functions, of values and an increasing reference."""
+    """Greatest difference of distribution functions: of values, and of a sorted reference."""
     values = np.sort(values[~np.isnan(values)])
-    # The greatest difference is at a value, or just below one: (2, n_values).
+    # The greatest difference is just below a value, or at it: shapes (2, n_values).
     share = _ranks(values, values) / len(values)
     expected = _ranks(reference, values) / len(reference)
     return float(np.abs(share - expected).max(initial=0.0))
 
 
 def _ranks(sample: Floats, values: Floats) -> Floats:
-    """How many of an increasing sample are below each value, and up to it; shape (2, n_values)."""
+    """Number of elements of a sorted sample below each value, and up to it; (2, n_values)."""
     return np.array([np.searchsorted(sample, values, side=side) for side in _SIDES])
 
 
 def _transformed(rows: Floats, margins: list[Floats]) -> Floats:
     """Probability integral transforms less 1/2 and their squares, missing where cells are.
 
-    Shape (2 * n_columns, n_rows). What has a probability stands in the middle of it.
+    Shape (2 * n_columns, n_rows). The transform of an atom is the middle of its step.
     """
     columns = rows.T
-    twice = [_ranks(margin, values).sum(axis=0) for values, margin in zip(columns, margins)]
+    doubled_ranks = [_ranks(margin, values).sum(axis=0) for values, margin in zip(columns, margins)]
     n_rows = len(margins[0])
-    centred = np.array(twice) / (2.0 * n_rows) - 0.5
+    centred = np.array(doubled_ranks) / (2.0 * n_rows) - 0.5
     centred = np.where(np.isnan(columns), np.nan, centred)
     # A uniform variable has the variance 1/12.
     return np.vstack([centred, centred**2 - 1.0 / 12.0])
 
 
 def _pair_moments(values: Floats) -> Floats:
-    """Mean products of the moments of two columns, over the rows that have both."""
+    """Mean products of moments of two different columns, over the rows that have both columns."""
     observed = (~np.isnan(values)).astype(float)
     filled = np.nan_to_num(values)
     n_rows = np.maximum(observed @ observed.T, 1.0)
@@ -203,7 +205,10 @@ def _pair_moments(values: Floats) -> Floats:
 
 
 def _pairs(n_columns: int) -> tuple[Any, Any]:
-    """Pairs of the two moments of each column, those of two columns only."""
-    upper, lower = np.triu_indices(2 * n_columns, k=1)
-    differ = upper % n_columns != lower % n_columns
-    return upper[differ], lower[differ]
+    """Indices of all pairs of moments that belong to different columns.
+
+    Moment m, of 2 * n_columns, belongs to column ``m % n_columns``.
+    """
+    row, column = np.triu_indices(2 * n_columns, k=1)
+    differ = row % n_columns != column % n_columns
+    return row[differ], column[differ]

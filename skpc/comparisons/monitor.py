@@ -1,4 +1,4 @@
-"""Has a stream of tables drifted away from a reference?"""
+"""A monitor that tests batch after batch of a stream for drift, by betting on p-values."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
@@ -16,29 +16,29 @@ from skpc.comparisons.two_sample import cell_values, compare_columns, draw_label
 from skpc.domain import present_rows
 from skpc.estimators.soft_learn import SoftLearnSPN
 
-#: Bets on small p-values, from none to strong ones.
+#: Powers of the bets: with one nothing is at stake, with smaller ones small p-values pay more.
 POWERS = np.array([1.0, 0.3, 0.1])
 #: Share of the capital that is spread evenly over the bets before each batch.
 SPREAD_SHARE = 0.03
 
 
 class Capital(NamedTuple):
-    """What is bet on small p-values: a part for each power, one in all at the start."""
+    """The capital of a test martingale, in a part for each of ``POWERS``."""
 
     parts: Floats
 
     @classmethod
     def at_start(cls) -> Self:
-        """A capital of one, in equal parts."""
+        """A total of one, in equal parts."""
         return cls(np.full(len(POWERS), 1.0 / len(POWERS)))
 
     @property
     def total(self) -> float:
-        """All parts together."""
+        """The sum of the parts."""
         return float(self.parts.sum())
 
     def after(self, pvalue: float) -> Self:
-        """The capital once a p-value is known, some of it spread evenly before."""
+        """The capital after a bet, before which a share of it is spread evenly over the parts."""
         spread = SPREAD_SHARE * self.parts.mean()
         staked = (1.0 - SPREAD_SHARE) * self.parts + spread
         return type(self)(staked * POWERS * pvalue ** (POWERS - 1.0))
@@ -121,11 +121,11 @@ class DriftMonitor(BaseEstimator):
         with all_or_nothing(self):
             self._random_state = check_random_state(self.random_state)
             table = check_table(self, reference, reset=True)
-            # Every second row of a random order is kept.
+            # A random half of the rows is kept to compare with.
             is_kept = self._random_state.permutation(len(table)) % 2 == 1
             model = SoftLearnSPN(random_state=0) if self.density is None else clone(self.density)
-            # A density finds the rows that it has learned from too probable to compare with.
-            # Rows of weight zero are left out.
+            # A density finds its training rows more probable than new ones, so the halves differ.
+            # `present_rows` leaves out rows of weight zero.
             training_rows, _ = present_rows(table, 1.0 * ~is_kept)
             reference_rows, _ = present_rows(table, 1.0 * is_kept)
             self.density_ = model.fit(training_rows)
@@ -152,19 +152,19 @@ class DriftMonitor(BaseEstimator):
         batch_values, columns = cell_values(self.density_, batch, missingness=True)
         n_before = len(self._values)
         values = np.vstack([self._values, batch_values])
-        # Every row is dealt by itself.
-        row = np.arange(len(values))
-        is_batch = row >= n_before
-        drawn = draw_labels(is_batch, row, self.n_permutations, self._random_state)
+        # Each row is a unit of its own.
+        unit = np.arange(len(values))
+        is_batch = unit >= n_before
+        drawn = draw_labels(is_batch, unit, self.n_permutations, self._random_state)
         result, draws = compare_columns(values, columns, is_batch, self.density_.domain_, drawn)
         # Ties broken at random make the p-value uniform, which the bets need.
         tie_break = self._random_state.uniform()
         pvalue = float(pvalues(np.array(result.statistic), draws, tie_break))
         capital = self._capital.after(pvalue)
         alarm = capital.total >= 1.0 / self.level
-        # A new capital after an alarm: otherwise all later batches would raise one, too.
+        # After an alarm the capital starts anew, or all later batches would raise an alarm too.
         self._capital = Capital.at_start() if alarm else capital
-        # The rows to compare the next batch with.
+        # The next batch is compared with this one too.
         self._values = values
         column = result.columns["statistic"].idxmax()
         entry = {"pvalue": pvalue, "capital": capital.total, "alarm": alarm, "column": column}

@@ -1,4 +1,4 @@
-"""What tests return, and p-values by draws."""
+"""The result of a test, and p-values by draws."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,7 +21,8 @@ class ComparisonResult(NamedTuple):
         By draws: one more than the number of draws whose statistic is at least as high, over one
         more than the number of draws.
     columns : pandas DataFrame or None
-        A row for each column that takes part, where the test has such; see there.
+        A row for each column (or pair of columns) that was tested; each test says what it holds.
+        None for tests of whole tables.
 
     Examples
     --------
@@ -44,11 +45,12 @@ class ComparisonResult(NamedTuple):
 def pvalues(observed: Floats, draws: Floats, ties: float = 1.0) -> Floats:
     """P-values of statistics among draws of one null statistic, (1 + count) / (1 + n).
 
-    With the greatest of several statistics in each draw, they are adjusted by the maximum (Westfall
-    and Young): all are valid together, if the null hypothesis holds for all. ``ties`` is the share
-    of equal statistics, the observed one among them, that counts: if it is uniform, so are they.
+    Where a draw is the greatest of several statistics, the p-values of these are adjusted by the
+    maximum (Westfall and Young): all of them are valid together, if the null hypothesis holds for
+    all. ``ties`` is the share of the equal statistics (the observed one included) that counts; with
+    a uniform share p-values are uniform.
     """
-    # Statistics that differ in rounding only are equal: one partition, summed in another order.
+    # The same partition, summed in another order, has a statistic that differs by rounding.
     draws = np.round(draws, 9)
     observed = np.round(observed, 9)[..., np.newaxis]
     # The last axis runs over draws.

@@ -1,4 +1,4 @@
-"""Do two tables come from one distribution, and which column has changed?"""
+"""The two-sample test: do two tables come from one distribution, and which column has changed?"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from skpc.counting.rows import count_state_pairs
 from skpc.domain import Domain, column_moments, group_rows, join_tables
 from skpc.estimators.cutset import CutsetNetworkBD
 
-#: What the pattern of missing cells is called among the columns.
+#: The name of the pattern of missing cells beside the names of columns.
 PATTERN = "missing cells"
 
 
@@ -49,24 +49,24 @@ class PairScores(NamedTuple):
         starts = offsets(n_states)[:-1]
         codes = np.require(codes, np.int16, ("C", "W"))
         tests = pair_statistics(codes, ones, n_states, False)
-        # A statistic of zero is all chance.
+        # The part of the dependence that chance alone explains; a statistic may be zero.
         chance = tests.freedom / np.maximum(tests.pearson, SMALLEST_NORMAL)
-        # Pairs stand below the diagonal; no column is worth anything to itself.
+        # Pairs stand below the diagonal; a column has no weight for itself.
         weight = np.tril(np.maximum(1.0 - chance, 0.0), -1)
         weight += weight.T
         column = owners(n_states)
         state_pairs = np.ix_(column, column)
         counts = count_state_pairs(codes, ones, n_states)
-        # The weight of each state in the rows that show a column, and of all these rows.
+        # Number of rows with each state that have a column, and of all rows with a pair of columns.
         margin = np.add.reduceat(counts, starts, axis=1)
         total = np.add.reduceat(margin, starts, axis=0)
         total = np.maximum(total, 1.0)
         expected = margin[:, column] * margin.T[column]
         expected /= total[state_pairs]
-        # (n_all_states, n_all_states): what a state says of each state of another column.
+        # (n_all_states, n_all_states): pointwise mutual information of states.
         information = np.log((counts + 1.0) / (expected + 1.0))
         information *= weight[state_pairs]
-        # One-hot rows, (n_rows, n_all_states), find the information of the pairs in a row.
+        # One-hot rows, (n_rows, n_all_states), select the information of the pairs in each row.
         state = (codes[:, column] == within(n_states)).astype(float)
         state_scores = state * (state @ information)
         scores = np.add.reduceat(state_scores, starts, axis=1)
@@ -172,7 +172,7 @@ def two_sample_test(
         model = CutsetNetworkBD(random_state=random_state.randint(2**31))
     table, domain, is_second, unit = _pool(model, A, B, groups, random_state)
     if density is None:
-        # Learned from both tables, blind to where a row comes from, the level holds.
+        # A model of both tables that is blind to where a row comes from keeps the level.
         model = PairScores(domain) if statistic == "cells" else model.fit(table)
     drawn = draw_labels(is_second, unit, n_permutations, random_state)
     if statistic == "cells":
@@ -187,7 +187,7 @@ def two_sample_test(
 
 
 def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[Any, ...]:
-    """The rows of two tables together, in an order that does not depend on which comes first.
+    """Join two tables, in an order of the rows that is the same if the tables are swapped.
 
     Returns
     -------
@@ -197,22 +197,22 @@ def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[A
     is_second : ndarray of shape (n_rows,), bool
         Which rows are of the second table.
     unit : ndarray of shape (n_rows,), int
-        Rows of the same number stay together.
+        Rows of the same unit are dealt to the same part.
     """
     is_fitted = hasattr(model, "domain_")
     tables: list[Any] = []
-    for name, given in (("A", A), ("B", B)):
+    for name, table in (("A", A), ("B", B)):
         with noted(f"This is about the table {name}."):
-            tables.append(check_table(model, given, reset=not (is_fitted or tables)))
+            tables.append(check_table(model, table, reset=not (is_fitted or tables)))
     table = join_tables(tables)
     is_second = np.repeat([False, True], [*map(len, tables)])
-    # Few bins of a column of numbers, so that every pair of them has rows to count.
+    # Numbers have few bins, so that each pair of bins has rows to count.
     domain = model.domain_ if is_fitted else Domain.fit(table, n_bins=4)
     _, group = group_rows(domain.encode(table))
-    left = np.sort(group[~is_second]).tolist()
-    right = np.sort(group[is_second]).tolist()
-    # Equal rows stand in the order of their tables, the first being that of the lesser rows.
-    is_last = is_second if left <= right else ~is_second
+    first_rows = np.sort(group[~is_second]).tolist()
+    second_rows = np.sort(group[is_second]).tolist()
+    # Equal rows are ordered by table, in an order of the tables that their rows decide.
+    is_last = is_second if first_rows <= second_rows else ~is_second
     order = random_state.permutation(np.lexsort((is_last, group)))
     table = getattr(table, "iloc", table)[order]
     # Every row is a unit of its own, unless groups say which rows belong together.
@@ -221,7 +221,7 @@ def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[A
 
 
 def _units(groups: Any, tables: list[Any]) -> Ints:
-    """Numbers of groups, each in one of two tables only."""
+    """The number of the group of each row; refuses a group with rows in both tables."""
     for pair in zip(tables, groups):
         check_consistent_length(*pair)
     shared = np.intersect1d(*groups).tolist()
@@ -235,7 +235,7 @@ def _units(groups: Any, tables: list[Any]) -> Ints:
 
 
 def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints]:
-    """What is compared of each row, and which column it is about.
+    """The values of each row by which tables are compared, and the columns they belong to.
 
     Returns
     -------
@@ -243,7 +243,7 @@ def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints
         Log density of each cell given the others of its row; its number, or indicators of its
         category; and, with missingness, whether it is missing.
     column : ndarray of shape (n_values,)
-        The number of columns stands for the pattern of missing cells.
+        The column that each value is about; ``n_columns`` stands for the pattern of missing cells.
     """
     scores = np.asarray(model.score_cells(table), dtype=np.float64)
     domain = model.domain_
@@ -252,7 +252,7 @@ def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints
     rows = domain.encode(table)
     zero = np.zeros(n_columns)
     point, observed = as_numbers(rows, n_states, zero, zero + 1.0)
-    # Coordinates of missing cells are zero; they take no part here.
+    # `as_numbers` fills missing cells with zeros; here they take no part.
     if observed is not None:
         point = np.where(observed > 0.0, point, np.nan)
     columns = np.arange(n_columns)
@@ -288,7 +288,7 @@ def standardised_differences(values: Floats, labels: Floats) -> Floats:
     n_first = n_values - n_second
     total = standardised.T @ labels
     n_pairs = n_first * n_second
-    # The values of all rows add up to zero, and so the total of one part says that of the other.
+    # Standardised values add up to zero, so that the total of one part gives that of the other.
     with np.errstate(divide="ignore", invalid="ignore"):
         differences = total * np.sqrt(n_values / n_pairs)
     return np.where((n_first > 0.0) & (n_second > 0.0), differences, 0.0)
@@ -310,12 +310,12 @@ def squared_discrepancies(gram: Floats, labels: Floats) -> Floats:
     """
     n_second = labels.sum(axis=0)
     n_first = len(labels) - n_second
-    # What each row has in common with the second part, (n_rows, n_partitions).
+    # Summed kernel of each row with the rows of the second part, (n_rows, n_partitions).
     similarity = gram @ labels
     within_second = (labels * similarity).sum(axis=0)
     between = ((1.0 - labels) * similarity).sum(axis=0)
     within_first = gram.sum() - within_second - 2.0 * between
-    # One row alone has no pair within.
+    # A part of one row has no pairs.
     first_pairs, second_pairs = (
         np.maximum(count * (count - 1.0), 1.0) for count in (n_first, n_second)
     )
@@ -324,34 +324,34 @@ def squared_discrepancies(gram: Floats, labels: Floats) -> Floats:
 
 
 def draw_labels(is_second: Bools, unit: Ints, n_draws: int, random_state: Any) -> Iterator[Floats]:
-    """Deal units of rows to two parts at random, as many to each as there are.
+    """Deal units of rows to two parts at random, keeping the sizes of the parts.
 
-    Which part is called the second one does not matter: the smaller one is drawn.
+    The smaller part has the label one, whichever table it stands for: that does not matter here.
 
     Yields
     ------
-    ndarray of shape (n_rows, some of the draws)
-        One for the rows of a part, zero for those of the other one.
+    ndarray of shape (n_rows, n_draws of a batch)
+        One for the rows of the smaller part, zero for the others.
     """
-    units, first_row, place = np.unique(unit, return_index=True, return_inverse=True)
+    units, first_row, unit_number = np.unique(unit, return_index=True, return_inverse=True)
     n_drawn = int(is_second[first_row].sum())
     n_drawn = min(n_drawn, len(units) - n_drawn)
-    # Memory for about four million labels at a time.
+    # A batch holds about four million labels.
     for batch in gen_batches(n_draws, max(1, 2**22 // len(unit))):
         n_labels = batch.stop - batch.start
         labels = np.zeros((len(units), n_labels))
         for draw in labels.T:
             draw[random_state.permutation(len(units))[:n_drawn]] = 1.0
-        yield labels[place]
+        yield labels[unit_number]
 
 
 def compare_columns(
     values: Floats, column: Ints, is_second: Bools, domain: Domain, drawn: Iterator[Floats]
 ) -> tuple[ComparisonResult, Floats]:
-    """Compare two parts of rows by what :func:`cell_values` returns.
+    """Compare two parts of rows by ``values`` and ``column`` of :func:`cell_values`.
 
-    What is impossible counts like the most improbable cell of its column that is possible. Numbers
-    count by their ranks.
+    An impossible cell counts like the most improbable possible cell of its column. Numbers count by
+    their ranks. ``drawn`` are batches of :func:`draw_labels`.
 
     Returns
     -------
@@ -373,7 +373,7 @@ def compare_columns(
     # Of the shares of missing cells, the one that has changed most stands for the pattern.
     shares = difference[-n_columns:]
     difference = np.append(difference[:n_columns], shares[np.abs(shares).argmax()])
-    # Log densities stay as they are: their size is what a table has become less probable by.
+    # All values but the log densities are replaced by ranks.
     numbers = values[:, n_columns:]
     numbers[:] = rankdata(numbers, axis=0, nan_policy="omit")
     draws = np.concatenate(
@@ -381,7 +381,7 @@ def compare_columns(
     )
     labels = is_second[:, np.newaxis].astype(float)
     observed = np.abs(standardised_differences(values, labels))
-    # The greatest of the log density of a column, its number and its indicators.
+    # The statistic of a column is the greatest of its log density, its number and its indicators.
     statistic = np.zeros(n_columns + 1)
     np.maximum.at(statistic, column, observed[:, 0])
     cells = {"statistic": statistic, "pvalue": pvalues(statistic, draws), "difference": difference}
@@ -400,17 +400,17 @@ def _mean_gram(table: Any, model: Any, missingness: bool, random_state: Any) -> 
     missing = np.isnan(observed)
     scale = 0.0
     n_rows = len(observed)
-    # Complete rows have nothing to draw.
+    # Complete rows need no draws.
     n_draws = 10 if missing.any() else 1
     gram = np.zeros((n_rows, n_rows))
     for _ in range(n_draws):
         completed = model.complete(table, "sample", random_state=random_state)
         rows = domain.encode(completed)
         points = [as_numbers(rows, n_states, *moments).point]
-        # A cell that is missing in one of two rows counts like two different categories.
+        # A cell that is missing in one of two rows counts like a cell of two different categories.
         points += [missing] * missingness
         distance = pdist(np.hstack(points), "sqeuclidean")
-        # The scale of the first draw serves all, so that their kernels can be averaged.
+        # All draws have the scale of the first one, so that their kernels can be averaged.
         scale = scale or float(np.median(distance)) or 1.0
         gram += squareform(np.exp(-distance / scale)) / n_draws
     np.fill_diagonal(gram, 0.0)

@@ -1,17 +1,17 @@
-"""Estimators of several others, above all pools: their parameters, members, and checks of these."""
+"""Pools of densities and other models: what classifiers and regressors of this kind share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 
 from skpc._arrays import Floats, Ints
-from skpc._validation import BaseComposition
 from skpc.domain import Domain, LogMass, canonical_order, group_rows, merge_rows
-from skpc.estimators._estimator import DECLARATIONS, Estimator, TableEstimator, parameter
+from skpc.estimators._composition import Composition, refuse_repeated
+from skpc.estimators._estimator import DECLARATIONS, TableEstimator, parameter
 from skpc.estimators._ranges import domain_and_events, merged_events
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.pool import Member, labelled, learn_pool
@@ -22,85 +22,6 @@ from skpc.variables.margins import MOST_BINS
 FEW_ROWS = 1_500
 #: What a pool asks of a density.
 _METHODS = ("fit_rows", "score_samples", "sample")
-
-
-class Composition(BaseComposition, Estimator):
-    """An estimator of others, whose parameters are its too where they come in lists of pairs."""
-
-    #: The parameters that may be lists of (name, estimator).
-    _member_parameters: ClassVar[tuple[str, ...]]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of the estimator, and of its members as ``name__parameter``.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to return those of the members too.
-
-        Returns
-        -------
-        dict
-        """
-        params = dict(super().get_params(deep=deep))
-        for attribute in self._member_parameters if deep else ():
-            for name, member in filter(_is_pair, _entries(params[attribute])):
-                nested = member.get_params() if hasattr(member, "get_params") else {}
-                params |= {name: member} | {f"{name}__{key}": nested[key] for key in nested}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters of the estimator, or of members as ``name__parameter``.
-
-        Parameters
-        ----------
-        **params : dict
-            A member's name replaces the member.
-
-        Returns
-        -------
-        Self
-            The estimator.
-        """
-        for attribute in self._member_parameters:
-            # Names of lists and of members are taken out here; what is left are other parameters.
-            given = params.pop(attribute, getattr(self, attribute))
-            new = [(e[0], params.pop(e[0], e[1])) if _is_pair(e) else e for e in _entries(given)]
-            # A parameter whose members stay is left the object that it was.
-            setattr(self, attribute, type(given)(new) if new != [*_entries(given)] else given)
-        super().set_params(**params)
-        return self
-
-    def _named(self, parameter: str, known: Mapping[str, str] | None = None) -> list[Any]:
-        """The members in a parameter, as pairs of names and estimators.
-
-        Parameters
-        ----------
-        parameter : str
-            Name of the parameter, which is a list of such pairs or a single estimator.
-        known : mapping of str to str, default=None
-            Names that the list may have in place of pairs, and what stands for each of them in
-            the result; the list may then be empty, and None. None: there are no such names.
-
-        Raises
-        ------
-        ValueError
-            If the list does not hold such pairs, or a name is there twice or cannot be one.
-        """
-        given = getattr(self, parameter)
-        models = known or {}
-        if known is None and not isinstance(given, list | tuple):
-            return [(parameter, given)]
-        wanted = "pairs (name, estimator)"
-        wanted += ", at least one" if known is None else f" or names among {list(known)}"
-        entries = given or ([given] if known is None else [])
-        pairs = [(e, models[e]) if isinstance(e, str) and e in models else e for e in entries]
-        for entry in pairs:
-            if not _is_pair(entry):
-                raise ValueError(f"{parameter} must hold {wanted}; got {entry!r}.")
-        _refuse_repeated([name for name, _ in pairs], parameter)
-        self._validate_names([name for name, _ in pairs])
-        return [tuple(pair) for pair in pairs]
 
 
 class PoolEstimator(Composition, TableEstimator):
@@ -145,7 +66,7 @@ class PoolEstimator(Composition, TableEstimator):
                     "none."
                 )
         members = [*members, *(Member(name, model, False) for name, model in named_models)]
-        _refuse_repeated(
+        refuse_repeated(
             [member.name for member in members], f"densities and {self._model_parameter}"
         )
         return members
@@ -249,20 +170,6 @@ class PoolEstimator(Composition, TableEstimator):
         self._pool: Any = learn_pool(
             data, members, weight, folds, self.n_jobs, random_state, self.verbose
         )
-
-
-def _entries(given: Any) -> Sequence[Any]:
-    """The entries of a parameter that is a list, none of any other."""
-    return given if isinstance(given, list | tuple) else ()
-
-
-def _is_pair(entry: Any) -> bool:
-    return isinstance(entry, list | tuple) and len(entry) == 2 and isinstance(entry[0], str)
-
-
-def _refuse_repeated(names: list[str], parameter: str) -> None:
-    if len(set(names)) < len(names):
-        raise ValueError(f"The names of {parameter} must differ; got {names}. Rename one.")
 
 
 def refuse_without_ranges(densities: Sequence[tuple[str, Any]], what: str) -> None:

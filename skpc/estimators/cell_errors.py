@@ -38,7 +38,8 @@ from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
 from skpc.learning.held_out import deal
-from skpc.pooling.error_tails import WrongCells
+from skpc.pooling.choice import FEWEST_ROWS
+from skpc.pooling.error_tails import ErrorTail
 from skpc.pooling.errors import (
     MEAN_RATE,
     CheckedCells,
@@ -47,7 +48,6 @@ from skpc.pooling.errors import (
     Rates,
     far_away,
 )
-from skpc.pooling.folds import FEWEST
 
 #: Parts of the rows that are held out in turn, and rounds.
 _FOLDS = 3
@@ -229,8 +229,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             # Numbers far away are judged, but not learned from.
             usual = np.where(is_far(rows), np.nan, rows)
             self._tails = [
-                WrongCells.fit(column, cells, weight)
-                for column, cells in zip(self.domain_, usual.T)
+                ErrorTail.fit(column, cells, weight) for column, cells in zip(self.domain_, usual.T)
             ]
             self._learn(rows, usual, weight, random_state)
         return self
@@ -288,7 +287,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         # The usual rate to begin with, and to stay with where rows are too few.
         self._rates = given or Rates(*np.full((4, rows.shape[1]), MEAN_RATE))
         self.threshold_ = 1.0 - self.fdr
-        if len(rows) >= FEWEST:
+        if len(rows) >= FEWEST_ROWS:
             # A row of weight two may be in two folds: its parts are judged apart.
             held = [part for _, part in deal(weight, _FOLDS, random_state)]
             fold, source = np.nonzero(held)
@@ -311,8 +310,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             for _ in range(rounds):
                 evidence = Evidence.joined(in_threads(judged, range(_FOLDS)))
                 self._rates = given or Rates.fit(evidence, weight, self._tails)
-                copies = evidence.trusted(self._rates.draws, usual, weight)
-            self._set_threshold(evidence.probabilities(self._rates.draws), weight)
+                copies = evidence.trusted_rows(self._rates.replaced, usual, weight)
+            self._set_threshold(evidence.error_probabilities(self._rates.replaced), weight)
             # The density of all rows learns from what is trusted after the last round.
             merged = merge_rows(*copies[:2])
             density = density.refit(self.domain_, *merged)
@@ -365,7 +364,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         table, cells, _ = self._examine(X)
         with threads(self.n_jobs):
             evidence = cells.judge(Consensus.of(self.density_))
-        probability = evidence.probabilities(self._rates.draws)
+        probability = evidence.error_probabilities(self._rates.replaced)
         # What no right cell can be is marked, whatever the threshold.
         impossible = np.isneginf(evidence.log_aside)
         return table, probability, (probability >= self.threshold_) | impossible
@@ -433,7 +432,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         _, cells, added = self._examine(X)
         # Members that judge together are no density of rows, as the fitted density itself is.
         evidence = cells.judge(Consensus([self.density_.row_density]))
-        return evidence.log_density(self._rates.draws) + added
+        return evidence.log_density(self._rates.replaced) + added
 
     def explain(self, X: Any) -> Any:
         """What is wrong with the marked cells.

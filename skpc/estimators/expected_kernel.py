@@ -37,7 +37,7 @@ from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
-from skpc.pooling.folds import fit_best
+from skpc.pooling.choice import fit_best
 from skpc.queries import KernelExpansion, expected_gram, sample_missing
 from skpc.queries.passes.rows import kernel_rows
 

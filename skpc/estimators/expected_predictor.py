@@ -36,7 +36,7 @@ from skpc.estimators._tree_paths import ModelColumns, read_sum
 from skpc.estimators._trees import trees_of
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
-from skpc.pooling.folds import fit_best
+from skpc.pooling.choice import fit_best
 from skpc.pooling.masking import few_categories
 from skpc.pooling.pool import fit_density, labelled
 

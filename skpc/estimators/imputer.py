@@ -38,7 +38,7 @@ from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
 from skpc.learning.simplex import mean_weights
-from skpc.pooling.folds import cell_errors, column_variances, fit_to_parts
+from skpc.pooling.choice import column_variances, fit_to_parts, prediction_errors
 from skpc.pooling.mixture import RowPool
 
 #: Kinds of columns, each of which has densities weighed for it.
@@ -366,7 +366,10 @@ class CircuitImputer(TableTransformer, TableEstimator):
         is_categorical = domain.is_categorical
         # For each part and member, those of numbers and those of categories.
         errors = [
-            [cell_errors(m.row_density, *_told(held), variance, is_categorical) for m in fitted]
+            [
+                prediction_errors(m.row_density, *_told(held), variance, is_categorical)
+                for m in fitted
+            ]
             for fitted, held in parts
         ]
         for place, kind in enumerate(_KINDS):

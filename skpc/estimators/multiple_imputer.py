@@ -32,7 +32,7 @@ from skpc.imputation.chains import FALSE_ALARMS, Chains, drifting_columns, with_
 from skpc.imputation.passive import read_passive
 from skpc.imputation.products import find_model
 from skpc.learning.posterior import bootstrapped
-from skpc.pooling.folds import fit_best
+from skpc.pooling.choice import fit_best
 from skpc.queries import Events
 
 

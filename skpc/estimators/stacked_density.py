@@ -17,9 +17,10 @@ from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
 from skpc.domain import Domain, canonical_order, group_rows
 from skpc.estimators._base import CircuitDensity, TableDensity
+from skpc.estimators._composition import Composition
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
-from skpc.estimators._pools import Composition, most_bins, refuse_other_density
+from skpc.estimators._pools import most_bins, refuse_other_density
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.extra_cutsets import ExtraCutsets
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree

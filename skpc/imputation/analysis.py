@@ -13,18 +13,20 @@ from scipy.special import softmax
 
 from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, picked
 from skpc.domain import Domain
-from skpc.imputation.hazards import HazardDraw, RiskSets, draw_hazards
+from skpc.imputation.column_regressions import MatchedNumbers
 from skpc.imputation.passive import columns_read, with_any_cells
 from skpc.imputation.regressions import (
+    HazardDraw,
     LinearDraw,
     LogitDraw,
-    MatchedNumbers,
+    RiskSets,
+    draw_hazards,
     draw_linear,
     draw_logit,
 )
 from skpc.imputation.terms import ProductTerms, read_formula
 
-#: Rows with near predictions whose outcomes tell the density of an outcome, at most.
+#: Greatest number of rows from which the density of an outcome is estimated.
 _N_NEAR = 50
 _EXAMPLE = '("wage", ["school", ("school", "school")])'
 
@@ -52,10 +54,10 @@ class Proposals(NamedTuple):
         predictors: Any,
         column: int,
     ) -> Self:
-        """All categories; or predictions with errors of near donors, as numbers of the column.
+        """Propose all categories; or predictions plus errors of donors, as observed numbers.
 
-        ``design`` (n_rows, n_terms) are the terms of the rows that lack the cell, ``predictors``
-        those of the chain, which tell the scale and the observed numbers of the column.
+        ``design`` (n_rows, n_terms) are the terms of the rows that lack the cell; ``predictors``
+        those of the chain, which have the scale and the observed numbers of the column.
         """
         if not isinstance(regression, MatchedNumbers):
             prob = regression.probabilities(design)
@@ -66,24 +68,24 @@ class Proposals(NamedTuple):
         # Candidates for a missing number.
         n_candidates = 50
         donors, weight = regression.nearest(row_predictions, n_candidates, random_state)
-        # Donors lend their errors, not their numbers: the prediction stays that of the row.
+        # Donors lend their errors, not their numbers, to the prediction of the row.
         errors = predictors.scaled(column, regression.values) - regression.predictions
         proposed = row_predictions[:, np.newaxis] + errors[donors]
-        # Each candidate becomes the nearest observed number.
+        # Each candidate is rounded to the nearest observed number.
         values = predictors.levels[column]
         places = predictors.scaled(column, values)
         middles = 0.5 * (places[1:] + places[:-1])
         cells = values[np.searchsorted(middles, proposed)]
-        # Where there are fewer donors than candidates, the candidates left over have weight zero.
+        # With fewer donors than candidates, the last candidates have weight zero.
         with np.errstate(divide="ignore"):
             return cls(cells, np.log(weight))
 
 
 class NearOutcomes(NamedTuple):
-    """A linear analysis whose outcomes scatter as those of rows with near predictions do.
+    """A linear analysis whose errors are estimated from rows with similar predictions.
 
-    Counts, and amounts with zeros, have no normal errors about a line: with these, a single great
-    outcome would rule its covariates, and zeros would be impossible at great predictions.
+    Counts, and amounts with zeros, have no normal errors. Under normal errors a great outcome would
+    decide its covariates alone, and zeros would be impossible where predictions are great.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ class NearOutcomes(NamedTuple):
         predictions = design @ self.coefficients
         begin = np.searchsorted(self.predictions, predictions)
         end = np.searchsorted(self.predictions, predictions, side="right")
-        # Of few rows a fifth: more would not be near.
+        # Of few rows only a fifth have similar predictions.
         n_near = min(_N_NEAR, len(self.values) // 5)
         # The window is centred on all rows that have the same prediction, however many.
         start = np.clip((begin + end - n_near) // 2, 0, len(self.values) - n_near)
@@ -119,19 +121,19 @@ class NearOutcomes(NamedTuple):
 def draw_number(
     design: Floats, values: Floats, weight: Floats, random_state: np.random.RandomState
 ) -> LinearDraw | NearOutcomes:
-    """Draw the coefficients of a linear analysis; outcomes scatter normally or as near rows do.
+    """Draw the coefficients of a linear analysis, and choose normal errors or those of near rows.
 
-    See :func:`draw_linear` for the parameters. The outcomes of every second row predict the other
-    rows; they are taken where they do so better than normal errors.
+    See :func:`draw_linear` for the parameters. Errors of near rows are chosen if half of the rows
+    predict the outcomes of the other half better than normal errors do.
     """
     drawn = draw_linear(design, values, weight, random_state)
-    # The errors of an exact relation are rounding: candidates are weighed by distance alone.
+    # An exact relation has rounding errors, by which candidates can still be weighed.
     rounding = np.spacing(np.abs(values).max())
     normal = drawn._replace(sd=max(drawn.sd, rounding))
     if len(values) < 2 * _N_NEAR:
         return normal
     predictions = design @ drawn.estimate
-    # Rows with one prediction stand in any order.
+    # Rows with the same prediction stand in a random order.
     order = random_state.permutation(len(values))
     order = order[np.argsort(predictions[order], kind="stable")]
     # The bandwidth in mean absolute errors.
@@ -139,8 +141,8 @@ def draw_number(
     bandwidth = bandwidth_part * np.abs(values - predictions).mean() + rounding
     near = NearOutcomes(drawn.coefficients, predictions[order], values[order], bandwidth)
     near_by_half = NearOutcomes(drawn.estimate, near.predictions[::2], near.values[::2], bandwidth)
-    test_rows = values[order[1::2]], design[order[1::2]]
-    if near_by_half.log_density(*test_rows).sum() > normal.log_density(*test_rows).sum():
+    test_data = values[order[1::2]], design[order[1::2]]
+    if near_by_half.log_density(*test_data).sum() > normal.log_density(*test_data).sum():
         return near
     return normal
 
@@ -181,7 +183,7 @@ class Analysis(NamedTuple):
         if self.kind != "hazards":
             return ()
         sets = RiskSets.of(*self._times(rows), weight)
-        # Breslow's hazard is that of Nelson and Aalen where the risks of all rows are one.
+        # With all risks equal to one, Breslow's estimate is that of Nelson and Aalen.
         cumulative = sets.cumulative(weight)
         spread = np.std(cumulative)
         standard = (cumulative - cumulative.mean()) / (spread if spread > 0.0 else 1.0)

@@ -1,10 +1,10 @@
-"""Chained regressions: each column is drawn given all others, in turn, several times over.
+"""Chains of regressions: each column in turn is drawn given all others, in several rounds.
 
 A chain begins with a draw from a density of the rows. In each round every column with missing cells
-is regressed on the others as they are filled now, and on what the density expects of it given
-these: its mean, or the log odds of its categories. So whatever the density has learned of the
-dependence enters, and what it has missed of the linear part does too. Numbers are drawn by
-predictive mean matching, so that each is one that the column has had.
+is regressed on the other columns, filled as they are then, and on the expectation of the density
+given these: a mean, or the log odds of categories. So the chain uses the dependence that the
+density has learned, and adds the linear part that it has missed. Numbers are drawn by predictive
+mean matching, so that each is an observed number of its column.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,25 +18,25 @@ from skpc._random import draw_states
 from skpc._threads import in_threads
 from skpc.domain import Domain, column_moments
 from skpc.imputation.analysis import Analysis, AnalysisDraw, Proposals
-from skpc.imputation.regressions import (
+from skpc.imputation.column_regressions import (
     MOST_LEVELS,
     ColumnRegression,
     MatchedNumbers,
     PooledCategories,
-    draw_logit,
 )
+from skpc.imputation.regressions import draw_logit
 from skpc.queries import Events
 
-#: Columns with fewer observed cells keep what the density has drawn.
+#: Columns with fewer observed cells have no regression: they keep the draws of the density.
 FEWEST_OBSERVED = 20
-#: Probability that a fit whose chains have settled is warned about.
+#: Probability of a warning about chains that have settled.
 FALSE_ALARMS = 0.001
-#: Cells of chains that are filled at a time.
+#: Number of cells, over all chains of a group, that are filled at a time.
 _CELLS = 2**23
 
 
 class Predictors(NamedTuple):
-    """What a column is regressed on.
+    """The predictors of each column, and the scales on which they enter a regression.
 
     Parameters
     ----------
@@ -45,15 +45,15 @@ class Predictors(NamedTuple):
     centre, spread : ndarray of shape (n_features,)
         Mean and standard deviation of the observed numbers.
     levels : tuple of ndarray
-        Categories of each column that have an indicator: the most frequent ones but the first of
-        them. The observed numbers of other columns.
+        Of a categorical column the categories that have an indicator: the most frequent ones, but
+        not the first of them. Of other columns the observed numbers.
     sources : tuple of ndarray
-        For each column the columns it may be predicted from.
+        For each column, the columns that it may be predicted from.
     is_useful : ndarray of shape (n_features,), bool
-        Which columns have several observed values that say something.
+        Which columns have several observed values and are not hidden from learners.
     hazard : tuple of ndarray
-        For the column of times of an analysis, its number; times, increasing; and the cumulative
-        hazard at these, which stands for the times. Empty without such an analysis.
+        For an analysis of times: the number of the column of times, increasing times, and the
+        cumulative hazard at these, which stands in for the times. Empty for other analyses.
     """
 
     domain: Domain
@@ -122,18 +122,18 @@ class Predictors(NamedTuple):
 
 
 class Chains(NamedTuple):
-    """The regressions of several chains, with the coefficients that each has drawn last.
+    """The regressions of several chains, with the last coefficients that each chain has drawn.
 
     Parameters
     ----------
     density : Density
         The distribution of encoded rows that the chains begin with.
     predictors : Predictors
-        What each column is regressed on.
+        The predictors of each column.
     order : tuple of int
         The columns that are regressed, those with the fewest missing cells first.
     n_rounds : int
-        How often each column is drawn.
+        Number of times that each column is drawn.
     regressions : list of dict
         For each chain, the regression of each of these columns.
     analyses : list of AnalysisDraw or None
@@ -142,9 +142,10 @@ class Chains(NamedTuple):
         Means and standard deviations of the drawn cells of ``fit`` after each round; NaN for other
         columns.
     analysis : Analysis or None
-        What the completed tables are analysed by.
+        The analysis of the completed tables.
     passive : sequence of (int, callable, ndarray)
-        Columns, the functions from complete rows to their cells, and the columns that these read.
+        Columns that are computed from others, the functions from complete rows to their cells, and
+        the columns that these functions read.
     """
 
     density: Any
@@ -183,13 +184,13 @@ class Chains(NamedTuple):
         n_rounds : int
             Number of rounds.
         analysis : Analysis, default=None
-            What the completed tables are analysed by.
+            The analysis of the completed tables.
         passive : sequence of (int, callable, ndarray), default=()
-            Columns that are functions of others, the functions, and the columns that these read.
+            As in the class.
         """
         domain = density.domain
         events = Events.of(rows)
-        # Columns that are ranges alone have scales and levels too.
+        # Ranges are drawn first, so that a column of nothing but ranges has scales and levels.
         rows = with_draws(density, events, np.random.RandomState(seeds[0]))
         n_features = rows.shape[1]
         sources = _sources(n_features, analysis, passive)
@@ -244,11 +245,11 @@ class Chains(NamedTuple):
         return self._candidates(chain, design, filled, column, np.random.RandomState())[1]
 
     def _run(self, events: Events, seeds: Sequence[int], weight: Floats | None) -> Floats:
-        """Fill rows; with weights of the rows, the coefficients are drawn too."""
+        """Fill rows by all chains; given weights, draw the coefficients of the regressions too."""
         missing = ~events.are_stated()
         n_at_a_time = max(1, _CELLS // max(missing.size, 1))
         chains = np.arange(len(seeds))
-        # As few groups as keep the cells of each within what is held.
+        # As few groups as the memory allows.
         groups = np.array_split(chains, -(-len(seeds) // n_at_a_time))
 
         def work(group: Ints) -> Floats:
@@ -265,7 +266,12 @@ class Chains(NamedTuple):
         random_states: list[np.random.RandomState],
         weight: Floats | None,
     ) -> Floats:
-        """The chains of a group, whose rows ask the density together; shape (n, *missing.shape)."""
+        """Fill rows by a group of chains, which ask the density about all their rows at once.
+
+        Returns
+        -------
+        ndarray of shape (n_chains of the group, n_rows, n_features)
+        """
         filled = np.array([self.density.draw_missing(events, random) for random in random_states])
         self.compute_passive(filled, missing)
         for round_number in range(self.n_rounds):
@@ -276,11 +282,11 @@ class Chains(NamedTuple):
                     draw = self.analysis.draw(cells, missing, weight, random, start)
                     self.analyses[chain] = draw
             for column in self.order:
-                lost = missing[:, column]
-                if not lost.any():
+                is_missing = missing[:, column]
+                if not is_missing.any():
                     continue
                 # Coefficients need all rows, draws only those without the cell.
-                chosen = lost if weight is None else np.ones(len(missing), dtype=bool)
+                chosen = is_missing if weight is None else np.ones(len(missing), dtype=bool)
                 # (n_chains, n_rows, n_features): the density answers for all chains at once.
                 group_rows = filled[:, chosen]
                 stacked = group_rows.reshape(-1, group_rows.shape[2])
@@ -291,12 +297,12 @@ class Chains(NamedTuple):
                     random = random_states[place]
                     if weight is not None:
                         regression = self._regress(
-                            chain, design, group_rows[place], column, lost, weight, random
+                            chain, design, group_rows[place], column, is_missing, weight, random
                         )
                         self.regressions[chain][column] = regression
-                        design = design[lost]
-                    filled[place, lost, column] = self._drawn(
-                        chain, design, filled[place, lost], column, random
+                        design = design[is_missing]
+                    filled[place, is_missing, column] = self._drawn(
+                        chain, design, filled[place, is_missing], column, random
                     )
             # Regressions cannot read ranges and sets: the density draws such cells anew.
             self._draw_within(events, filled, random_states)
@@ -311,20 +317,20 @@ class Chains(NamedTuple):
     def _draw_within(
         self, events: Events, filled: Floats, random_states: list[np.random.RandomState]
     ) -> None:
-        """Draw cells known as ranges and sets given the others as they are now, in place."""
+        """Draw cells known as ranges and sets given the current other cells, in place."""
         places = np.arange(events.rows.shape[1])
         for column in np.unique(events.column).tolist():
             column_events = events.only(places == column)
             index = np.flatnonzero(np.diff(column_events.ptr))
             stated = column_events.take(index)
             for cells, random in zip(filled, random_states):
-                # The cell is open again, but for what the event says of it.
+                # Of the cell only the range or set is given, of the others their values.
                 given = np.where(places == column, np.nan, cells[index])
                 drawn = self.density.draw_missing(stated.with_cells(given), random)
                 cells[index, column] = drawn[:, column]
 
     def _design(self, rows: Floats, column: int, expectation: Floats) -> Floats:
-        """What a column is regressed on, by the kind of its regression."""
+        """The terms that a column is regressed on: of its predictors, or of the analysis."""
         if self._is_pooled(column):
             return expectation
         # The outcome is drawn from the very model by which the tables will be analysed.
@@ -337,16 +343,16 @@ class Chains(NamedTuple):
         return labels is not None and len(labels) > MOST_LEVELS
 
     def _expectation(self, rows: Floats, column: int) -> Floats:
-        """What the density expects of a column given its sources; shape (n_rows, n_expected).
+        """The expectation of the density of a column given its sources; shape (n_rows, n_expected).
 
-        The mean of a number as it is regressed; the log odds of categories, or their log
-        probabilities where there are many.
+        Of a number its mean, on the scale of the regression; of categories their log odds, or log
+        probabilities where there are many categories.
         """
         if not self.predictors.domain.is_categorical[column]:
             known = self._known(rows, column)
             mean = self.density.means(known, [column])[:, column]
             return self.predictors.scaled(column, mean)[:, np.newaxis]
-        # Probabilities of the density below this are no evidence.
+        # Smaller probabilities of the density count as this one.
         least_prob = 1e-3
         prob = np.maximum(self._posterior(rows, column).probabilities, least_prob)
         if self._is_pooled(column):
@@ -354,10 +360,11 @@ class Chains(NamedTuple):
         return np.asarray(np.log(prob[:, 1:] / prob[:, :1]))
 
     def _posterior(self, rows: Floats, column: int) -> Any:
+        """The distribution of a column given its sources, by the density."""
         return self.density.posteriors(self._known(rows, column), [column])[0]
 
     def _known(self, rows: Floats, column: int) -> Floats:
-        """The rows with nothing but the sources of a column."""
+        """Rows of which only the sources of a column are known."""
         known = np.full_like(rows, np.nan)
         sources = self.predictors.sources[column]
         known[:, sources] = rows[:, sources]
@@ -369,13 +376,14 @@ class Chains(NamedTuple):
         design: Floats,
         rows: Floats,
         column: int,
-        lost: Bools,
+        is_missing: Bools,
         weight: Floats,
         random_state: np.random.RandomState,
     ) -> ColumnRegression:
         """Draw the coefficients of a column."""
-        # Gaps of a covariate may depend on the outcome, which its own regression leaves out.
-        chosen = np.full(len(rows), True) if self._is_covariate(column) else ~lost
+        # The regression of a covariate leaves out the outcome, on which its gaps may depend: so it
+        # learns from filled cells too.
+        chosen = np.full(len(rows), True) if self._is_covariate(column) else ~is_missing
         cells = rows[chosen, column]
         mass = weight[chosen]
         terms = design[chosen]
@@ -426,10 +434,10 @@ class Chains(NamedTuple):
     def compute_passive(self, filled: Sequence[Floats] | Floats, missing: Bools) -> None:
         """Compute the columns that are functions of others, in place."""
         for column, function, _ in self.passive:
-            lost = missing[:, column]
-            if lost.any():
-                for cells in filled:
-                    cells[lost, column] = function(cells[lost])
+            is_missing = missing[:, column]
+            if is_missing.any():
+                for rows in filled:
+                    rows[is_missing, column] = function(rows[is_missing])
 
 
 def with_draws(density: Any, events: Events, random_state: np.random.RandomState) -> Floats:
@@ -447,7 +455,7 @@ def _sources(n_features: int, analysis: Analysis | None, passive: Sequence[Any])
         allowed[column] = False
         if analysis is not None and column in analysis.covariates:
             allowed[list(analysis.outcome)] = False
-        # What is computed from a column says what it was.
+        # A column computed from this one would reveal it.
         for computed, _, read in passive:
             if column in read:
                 allowed[computed] = False
@@ -458,9 +466,9 @@ def _sources(n_features: int, analysis: Analysis | None, passive: Sequence[Any])
 def drifting_columns(trace: Floats, spread: Floats) -> Ints:
     """Columns whose drawn cells still change from round to round in one direction.
 
-    Chains are independent. So the changes of their means between the middle and the last round,
-    and those of their standard deviations, are tested to be zero by t-tests over the chains, with
-    Bonferroni's correction for all columns.
+    Chains are independent. So t-tests over the chains, with Bonferroni's correction, tell whether
+    the means of the cells change between the middle and the last round, and whether their standard
+    deviations do.
 
     Parameters
     ----------
@@ -494,7 +502,7 @@ def drifting_columns(trace: Floats, spread: Floats) -> Ints:
     # Columns that are not drawn have NaN; where all chains change alike, the error is zero.
     with np.errstate(divide="ignore", invalid="ignore"):
         pvalue = 2.0 * stats.t.sf(np.abs(mean) / error, n_chains - 1)
-    # The mean and the standard deviation of each column that is drawn are tests of their own.
+    # There are two tests, of mean and standard deviation, for each column that is drawn.
     n_tests = np.isfinite(mean).sum()
     # A drift of less than this part of the spread of the column changes no analysis.
     least_drift = 0.05

@@ -1,4 +1,4 @@
-r"""Combining estimates from several imputed tables by Rubin's rules, and joining such tables.
+r"""Combining estimates from several imputed tables by Rubin's rules.
 
 With estimates :math:`q_i` and variances :math:`u_i` of :math:`m` tables,
 
@@ -14,7 +14,6 @@ that lies between tables is :math:`\lambda`. The plain twin is ``tests/naive/imp
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,12 +22,10 @@ from scipy import stats
 from scipy.special import expit, logit
 
 from skpc._arrays import Floats
-from skpc._validation import column_of, frame_library, join_columns
-from skpc.domain import join_tables
 
 
 class _Transform(NamedTuple):
-    """A scale on which estimates are combined, and the range of those that it takes."""
+    """A scale on which estimates are combined, and the range of estimates that it takes."""
 
     forward: Any
     inverse: Any
@@ -60,7 +57,7 @@ class CombinedEstimates:
     transform : {"fisher", "logit"} or None
         The scale on which estimates were combined.
     estimates : ndarray of shape (n_tables, n_estimates)
-        Those of each table, on that scale.
+        The estimates of each table, on that scale.
     covariances : ndarray of shape (n_tables, n_estimates, n_estimates) or None
         Their covariances; None where variances alone were given.
     df_complete : float or None
@@ -101,10 +98,10 @@ class CombinedEstimates:
         .. [1] P. T. von Hippel. "How Many Imputations Do You Need? A Two-stage Calculation Using a
                Quadratic Rule". Sociological Methods & Research 49(3), 2020.
         """
-        greatest = float(self.table["fmi"].max())
+        greatest_fmi = float(self.table["fmi"].max())
         # Relative standard deviation of the standard errors over seeds.
         variation = 0.05
-        return max(2, math.ceil(1.0 + 0.5 * (greatest / variation) ** 2))
+        return max(2, math.ceil(1.0 + 0.5 * (greatest_fmi / variation) ** 2))
 
     def wald_test(self, contrasts: Any = None) -> dict[str, Any]:
         """Test that several estimates, or sums of them, are all zero.
@@ -150,7 +147,6 @@ class CombinedEstimates:
         identity = np.eye(len(self.table))
         if contrasts is None:
             return identity
-        # One name is a list of one.
         contrasts = [contrasts] if isinstance(contrasts, str) else contrasts
         if isinstance(contrasts, list) and all(np.isscalar(label) for label in contrasts):
             labels = self.table.index
@@ -280,7 +276,7 @@ def combine_estimates(
     value = forward(value)
     mean = value.mean(axis=0)
     within = covariance.mean(axis=0)
-    # The mean of few estimates varies itself, by a part 1 / n_tables of their variance.
+    # The mean of few estimates has a variance itself: 1 / n_tables of that between tables.
     between = (1.0 + 1.0 / n_tables) * value.var(axis=0, ddof=1)
     total = within.diagonal() + between
     df = _degrees_of_freedom(between / total, n_tables, df_complete)
@@ -304,7 +300,7 @@ def _labels(estimates: Any, variances: Any) -> Any:
     estimate_axes = _axes(estimates)
     reference: Any = estimate_axes[0] if estimate_axes else None
     if reference is not None:
-        # An axis of variances with other labels than those of estimates is not about estimates.
+        # An axis of variances whose labels are other ones does not list the estimates.
         estimate_axes += [axis for axis in _axes(variances) if {*axis} == {*reference}]
     for labels in estimate_axes:
         if not labels.equals(reference):
@@ -316,7 +312,7 @@ def _labels(estimates: Any, variances: Any) -> Any:
 
 
 def _axes(given: Any) -> list[Any]:
-    """The labels of each table's Series or DataFrame; none of arrays."""
+    """The axes of the Series or DataFrame of each table; arrays have none."""
     tables = given if isinstance(given, list) else []
     return [axis for table in tables for axis in getattr(table, "axes", ())]
 
@@ -367,11 +363,11 @@ def _degrees_of_freedom(share: Floats, n_tables: int, df_complete: float | None)
 
     ``share`` (n_estimates,) is the share of the variance that lies between the tables.
     """
-    # Tables that do not differ have infinitely many degrees of freedom.
+    # Where tables do not differ, the degrees of freedom by tables are infinite.
     with np.errstate(divide="ignore"):
         inverse = share**2 / (n_tables - 1.0)
         if df_complete is not None and np.isfinite(df_complete):
-            # The degrees of freedom by tables and those by rows combine as sums of inverses do.
+            # The inverses of the degrees of freedom by tables and by rows are added.
             inverse = inverse + 1.0 / (
                 (df_complete + 1.0) / (df_complete + 3.0) * df_complete * (1.0 - share)
             )
@@ -387,7 +383,7 @@ def _joint_test(value: Floats, within: Floats, df_complete: float | None) -> dic
     mean = value.mean(axis=0)
     # `cov` returns a number for a single estimate.
     between = np.cov(value.T).reshape(k, k)
-    # The test supposes that all directions have the same relative increase in variance: the mean.
+    # The test assumes that the relative increase in variance is the same in all directions.
     increase = (1.0 + 1.0 / n_tables) * np.trace(np.linalg.solve(within, between)) / k
     statistic = mean @ np.linalg.solve(within, mean) / (k * (1.0 + increase))
     df = _joint_df(float(increase), k, n_tables, df_complete)
@@ -423,55 +419,3 @@ def _joint_df(increase: float, k: int, n_tables: int, df_complete: float | None)
     terms = c1 / ((1.0 + a) ** 2 * c2) + 8.0 * c1 / ((1.0 + a) * c2**2) + 4.0 / ((1.0 + a) * c2)
     terms += 4.0 / (c1 * c2) + 16.0 * c1 / c2**3 + 8.0 / c2**2
     return 4.0 + 1.0 / (1.0 / c2 + a**2 * terms / (df_between - 4.0))
-
-
-def long_table(tables: Sequence[Any], original: Any = None) -> Any:
-    """Put imputed tables below each other, with the numbers of the table and of the row.
-
-    Parameters
-    ----------
-    tables : sequence of ndarray or DataFrame
-        Imputed tables of the same rows, such as :meth:`skpc.MultipleImputer.impute` returns.
-    original : ndarray or DataFrame, default=None
-        The table with its missing cells, which becomes table 0.
-
-    Returns
-    -------
-    DataFrame
-        The columns ".imp" (1, 2, ... for the imputed tables) and ".id" (0, 1, ... for the rows),
-        then those of the tables. Of the library of the tables; of pandas for arrays.
-
-    Raises
-    ------
-    ValueError
-        If there is no table, or tables have different numbers of rows.
-    TypeError
-        If tables are of different kinds.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.imputation import long_table
-    >>> long_table([np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]])])
-       .imp  .id    0
-    0     1    0  1.0
-    1     1    1  2.0
-    2     2    0  1.0
-    3     2    1  3.0
-    """
-    parts = list(tables) if original is None else [original, *tables]
-    sizes = {len(part) for part in parts}
-    if len(sizes) != 1:
-        raise ValueError(
-            "tables must be imputed tables of the same rows, at least one; found tables of "
-            f"{sorted(sizes)} rows."
-        )
-    joined = join_tables(parts)
-    n_rows = len(parts[0])
-    # The original table has the number 0; without it, numbers begin with 1.
-    numbers = np.arange(len(parts)) + (original is None)
-    names = getattr(joined, "columns", np.arange(joined.shape[1]))
-    columns = [np.repeat(numbers, n_rows), np.tile(np.arange(n_rows), len(parts))]
-    columns += [column_of(joined, column) for column in range(joined.shape[1])]
-    library = frame_library(joined) or "pandas"
-    return join_columns(columns, library, [".imp", ".id", *names])

@@ -1,4 +1,4 @@
-"""Distributions of single cells by linear regression on the observed cells of the row.
+"""Distributions of single cells by linear regressions on the observed cells of their row.
 
 All regressions follow from one Gaussian of numbers and indicators of categories, which EM learns
 from rows with missing cells. Covariances of the rows that have both columns of a pair would be
@@ -25,8 +25,8 @@ from skpc.variables.events import Events
 from skpc.variables.gaussians import Gaussians, conditionals
 from skpc.variables.patterns import Patterns
 
-#: EM ends after so many iterations, or when one raises the mean log density (nats) by less for each
-#: column.
+#: EM ends after this many iterations, or when an iteration raises the mean log density by less than
+#: this many nats a column.
 _MAX_ITER = 200
 _TOL = 1e-5
 
@@ -58,9 +58,9 @@ class LinearCells(NamedTuple):
         weight : ndarray of shape (n_rows,)
             Positive.
         strength : float
-            Rows without correlations, for each column of the Gaussian, that are added.
+            Number of rows of uncorrelated columns that are added as a prior, for each column.
         """
-        # The smallest standard deviation, in those of the columns.
+        # The smallest standard deviation, as a part of that of the column.
         smallest_sd = 1e-4
         scores = one_hot(domain, rows)
         mean, sd = column_moments(scores, weight)
@@ -86,7 +86,7 @@ class LinearCells(NamedTuple):
         return cls(domain, fit.model.mixture.gaussians)
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
-        """Zero for each row: none is impossible, and whole rows have no density here."""
+        """Zero for each row: no row is impossible, and this model has no density of whole rows."""
         return np.zeros(len(Events.of(rows).rows))
 
     def posteriors(self, rows: Any, columns: Sequence[int] | None = None) -> list[Predictive]:
@@ -98,7 +98,7 @@ class LinearCells(NamedTuple):
         scores = one_hot(domain, rows)
         wanted = np.ones((1, len(rows)), dtype=bool)
         moments = conditionals(self.gaussians, scores, Patterns.from_scores(scores), wanted)
-        # Moments of the only component, of shape (n_rows, n_coordinates).
+        # The moments of the only component, (n_rows, n_coordinates).
         mean, sd = (moment[0] for moment in moments)
         # Observed cells have standard deviation zero, and densities need a positive one.
         sd[sd == 0.0] = SMALLEST_NORMAL
@@ -112,11 +112,11 @@ class LinearCells(NamedTuple):
             if labels[column] is None:
                 form: Any = Normals(mean[:, part], sd[:, part], np.ones((len(rows), 1)))
             else:
-                # Means of indicators are linear in the other columns, and may be no probabilities.
+                # Means of indicators are linear in other columns, and may lie outside of [0, 1].
                 share = np.clip(mean[:, part], smallest_share, 1.0)
                 share /= share.sum(axis=1, keepdims=True)
                 form = Points(np.arange(float(share.shape[1])), share)
             known = rows[:, column]
-            number = domain[column].law
-            answers.append(Predictive([form], known, labels[column], law=number))
+            law = domain[column].law
+            answers.append(Predictive([form], known, labels[column], law=law))
         return answers

@@ -35,7 +35,7 @@ class PassiveColumn(NamedTuple):
         column = self.domain[self.column]
         table = self.domain.decode(self.domain.within_ends(rows))
         try:
-            # As objects categories stay what they are; mixed ones would become strings.
+            # An array of objects keeps mixed categories, which would become strings otherwise.
             cells = np.asarray(self.function(table), dtype=object)
         except (AttributeError, KeyError) as error:
             # Most such errors name a column that the table does not have.
@@ -117,16 +117,15 @@ def read_passive(
 
 
 def with_any_cells(rows: Floats) -> Floats:
-    """Encoded rows in which missing cells have an observed value of their column, any one."""
+    """Encoded rows whose missing cells are filled with the first observed value of their column."""
     observed = ~np.isnan(rows)
-    # All missing cells of a column get the value of the first row that has one.
     return np.where(observed, rows, rows[observed.argmax(axis=0), np.arange(rows.shape[1])])
 
 
 def columns_read(function: Callable[[Any], Any], rows: Floats) -> Ints:
     """The columns that a function of complete encoded rows reads.
 
-    Its result changes when the cells of such a column are shuffled.
+    These are the columns whose cells change its result when they are shuffled.
     """
     # The order is fixed, so that the answer is the same for all seeds.
     order = np.random.RandomState(0).permutation(len(rows))

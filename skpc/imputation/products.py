@@ -1,8 +1,8 @@
-"""Finding a regression of a number on products of columns, for chains without a named analysis.
+"""Finding an analysis with products of columns, for chains whose user names no analysis.
 
 Chains of regressions know products of columns only as well as their density does. Where complete
-rows show clearly that a number is a sum of columns, products and squares, the chains take this
-regression for the analysis of the completed tables (:mod:`skpc.imputation.analysis`).
+rows show clearly that a number is a sum of columns, products and squares, this regression is taken
+as the analysis of the completed tables (:mod:`skpc.imputation.analysis`).
 """
 
 from collections.abc import Sequence
@@ -40,15 +40,15 @@ class LeaveOneOut(NamedTuple):
         centred = values - np.average(values, weights=weight)
         coefficients = inverse @ (design.T @ (weight * centred))
         residual = centred - design @ coefficients
-        # One less the leverage of each row, which is its own part in its prediction, (n_rows,).
+        # One minus the leverage of each row, (n_rows,).
         unexplained = 1.0 - ((design @ inverse) * design).sum(axis=1)
         squares = weight @ residual**2
         freedom = weight.sum() - design.shape[1]
         is_clear = coefficients**2 > 4.0 * inverse.diagonal() * squares / freedom
-        # Where the relation is exact, errors are rounding, whose squares may underflow.
+        # The errors of an exact relation are rounding errors, whose squares may underflow.
         rounding = np.spacing(np.abs(values).max())
-        least = max(freedom * rounding**2, SMALLEST_NORMAL)
-        squares_without_row = np.maximum(squares - residual**2 / unexplained, least)
+        least_squares = max(freedom * rounding**2, SMALLEST_NORMAL)
+        squares_without_row = np.maximum(squares - residual**2 / unexplained, least_squares)
         variance = squares_without_row / (freedom - 1.0) / unexplained
         error = residual / unexplained
         log_density = -0.5 * (np.log(2.0 * np.pi * variance) + error**2 / variance)
@@ -80,9 +80,9 @@ def find_model(
     tuple or None
         The outcome and the terms, as :func:`skpc.imputation.analysis.read_analysis` reads them.
     """
-    # Terms at most, and rows for each of them at least.
-    most_terms = 100
-    rows_of_term = 5
+    # The greatest number of terms, and the least number of rows for each of them.
+    max_terms = 100
+    rows_a_term = 5
     domain = density.domain
     columns = np.setdiff1d(np.flatnonzero(~domain.is_hidden), computed)
     is_complete = ~np.isnan(rows[:, columns]).any(axis=1)
@@ -90,14 +90,14 @@ def find_model(
     weight = weight[is_complete]
     # Terms of each column: a number, or indicators of all categories but one.
     n_terms = np.where(domain.is_categorical, domain.n_states - 1, 1)
-    names = range(len(n_terms)) if domain.feature_names is None else domain.feature_names
+    names = domain.feature_names or range(len(n_terms))
     best_gain = 0.0
     model = None
     for outcome in columns[~domain.is_categorical[columns]].tolist():
         predictors = columns[columns != outcome]
         n_single = n_terms[predictors].sum()
         n_with_products = n_single * (n_single + 3) / 2
-        has_enough_rows = 0 < n_with_products <= min(most_terms, weight.sum() / rows_of_term)
+        has_enough_rows = 0 < n_with_products <= min(max_terms, weight.sum() / rows_a_term)
         if has_enough_rows and not len(domain[outcome].law.atoms):
             # Where a row is impossible under the density, the means are infinite or NaN.
             with np.errstate(invalid="ignore"):
@@ -130,7 +130,7 @@ def _with_products(
         return LeaveOneOut.fit(terms(rows), rows[:, outcome], weight)
 
     terms = [*single, *products]
-    # The term of each column of the design: a category has several.
+    # The number of the term that each column of the design belongs to: categories have several.
     term = owners([int(np.maximum(n_states[[*columns]] - 1, 1).prod()) for columns in terms])
     is_clear = group_sums(term, regression(products).is_clear)[len(single) :] > 0.0
     clear = [pair for pair, is_kept in zip(products, is_clear) if is_kept]
@@ -138,8 +138,8 @@ def _with_products(
     gains = log_density - regression([]).log_density
     leads = log_density - density.log_density(rows, np.array(predictors))
     (gain, lead), (gain_error, lead_error) = _means(np.array([gains, leads]), weight)
-    # Without products in truth, one table in two hundred passes this by chance, whether errors are
-    # normal or have long tails. The density has an advantage: it has learned from these rows.
+    # If there are no products, one table in two hundred passes both tests by chance, with normal
+    # errors and with long tails. The second is lenient, as the density has learned from these rows.
     is_better = gain > 1.5 * gain_error and lead > -3.0 * lead_error
     return float(gain) if is_better else 0.0, [*single, *clear]
 

@@ -1,39 +1,118 @@
-"""Regressions whose coefficients are drawn from their posterior, and draws of cells from them.
+"""Regressions whose coefficients are drawn from their posterior: linear, logistic, hazards.
 
 Coefficients of a linear model are drawn from their posterior under a flat prior. Those of other
 models are the mode under random weights of the rows (the Bayesian bootstrap), which is right for
 rare states: with normal draws around the mode, a state of three rows in 600 was drawn as often as
 one of twelve, on ten columns. The first column of a design is constant; the others are
-standardised, so that their units do not matter. The plain twins stand in
+standardised, so that their units do not matter. The plain twins are in
 ``tests/naive/imputation.py``.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import stats
 from scipy.special import log_softmax, softmax
 
-from skpc._arrays import Floats, Ints, picked
+from skpc._arrays import Bools, Floats, Ints, group_sums, picked
 from skpc._random import draw_states
 
-#: Steps of Newton's method, at most.
+#: Greatest number of steps of Newton's method.
 _MAX_STEPS = 50
-#: A missing number takes the value of one of this many donors.
-N_DONORS = 5
-#: A column with more categories has one coefficient for all of them (:class:`PooledCategories`).
-MOST_LEVELS = 12
-
 #: A log density, its slope, and minus its second derivatives.
 Derivatives = tuple[Any, Floats, Floats]
 
 
-class ColumnRegression(Protocol):
-    """A regression of one column whose coefficients have been drawn."""
+class Standardised(NamedTuple):
+    """A design whose columns have mean zero and variance one, except for the constant first one.
 
-    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
-        """Draw an encoded cell for each row of the design, of shape (n_rows, n_terms)."""
+    Parameters
+    ----------
+    design : ndarray of shape (n_rows, n_terms)
+        Zero in a column that was constant.
+    centre, scale : ndarray of shape (n_terms,)
+        Means and standard deviations of the original columns. The standard deviation of a constant
+        column is infinite, so that its coefficient becomes zero.
+    """
+
+    design: Floats
+    centre: Floats
+    scale: Floats
+
+    @classmethod
+    def fit(cls, design: Floats, weight: Floats) -> Self:
+        """Standardise the columns of a design, except for the first, which is constant one."""
+        centre = weight @ design / weight.sum()
+        # The constant stays one, so that its coefficient is the intercept.
+        centre[0] = 0.0
+        centred = design - centre
+        size = np.abs(centred).max(axis=0)
+        # After centring, a constant column has nothing but rounding errors.
+        size[np.ptp(design, axis=0) == 0.0] = np.inf
+        size[0] = 1.0
+        # Columns are divided by their greatest number first, as squares of tiny ones underflow.
+        scaled = centred / size
+        spread = np.sqrt(weight @ scaled**2 / weight.sum())
+        spread[np.isinf(size)] = 1.0
+        return cls(scaled / spread, centre, size * spread)
+
+    def inverse(self, weight: Floats) -> Floats:
+        """The inverse of the sums of squares and products of weighed rows, (n_terms, n_terms)."""
+        # The ridge lets columns that depend on each other exactly share their coefficient.
+        ridge = 1e-5
+        squares = (self.design.T * weight) @ self.design
+        return np.linalg.inv(squares + ridge * weight.sum() * np.eye(len(squares)))
+
+    def restored(self, coefficients: Floats) -> Floats:
+        """Coefficients of the original columns from standardised ones, shape (..., n_terms)."""
+        term_coefficients = coefficients / self.scale
+        # The coefficient of the constant makes up for the means that were subtracted.
+        term_coefficients[..., 0] -= term_coefficients @ self.centre
+        return np.asarray(term_coefficients)
+
+
+def mode_of(
+    derivatives: Callable[[Floats], Derivatives], start: Floats, n_steps: int = _MAX_STEPS
+) -> Floats:
+    """Find the mode of a log-concave density by Newton's method.
+
+    Parameters
+    ----------
+    derivatives : callable
+        Takes a vector of coefficients; returns the log density there, its slope, and minus its
+        second derivatives.
+    start : ndarray
+        Where the steps begin.
+    n_steps : int
+        Greatest number of steps.
+
+    Returns
+    -------
+    ndarray of the shape of the start
+    """
+    # The greatest change of a coefficient in a step, and the change that ends the search.
+    longest_step = 3.0
+    smallest_step = 1e-4
+    mode: Any = start.ravel()
+    highest = -np.inf
+    # The first step is zero, to compute the log density at the start.
+    step = np.zeros_like(mode)
+    for _ in range(n_steps):
+        log_density, slope, curvature = derivatives(mode + step)
+        # A step that overshoots, as where probabilities are near zero or one, is halved.
+        if log_density < highest:
+            step = 0.5 * step
+            continue
+        mode = mode + step
+        highest = log_density
+        step = np.linalg.solve(curvature, slope)
+        longest = np.abs(step).max()
+        # The curvature is right near the current mode only, so that steps are bounded.
+        step /= max(longest / longest_step, 1.0)
+        if longest < smallest_step:
+            break
+    return np.reshape(mode + step, start.shape)
 
 
 class LinearDraw(NamedTuple):
@@ -89,9 +168,9 @@ def draw_linear(
     # Constant terms, whose scale is infinite, cost no degree of freedom.
     freedom = max(n_rows - np.isfinite(standard.scale).sum(), 1.0)
     sd = float(np.sqrt(squares / random_state.chisquare(freedom)))
-    # The factor of the inverse gives independent noise the covariance of coefficients.
+    # The Cholesky factor gives independent noise the covariance of the coefficients.
     noise = sd * np.linalg.cholesky(inverse) @ random_state.normal(size=n_terms)
-    # The constant gets back what was subtracted from the values.
+    # The constant gets back the mean that was subtracted from the values.
     estimate[0] += centre
     return LinearDraw(standard.restored(estimate), standard.restored(estimate + noise), sd)
 
@@ -155,7 +234,7 @@ def draw_logit(
     standard = Standardised.fit(design, weight)
     shape = n_states - 1, design.shape[1]
     is_state = states[:, np.newaxis] == np.arange(1, n_states)
-    # Half a row more for each state gives states without rows finite log odds.
+    # Each state counts half a row more, so that states without rows have finite log odds.
     log_count = np.log(np.bincount(states, weight, n_states) + 0.5)
     centre = np.zeros(shape)
     centre[:, 0] = log_count[1:] - log_count[0]
@@ -183,56 +262,13 @@ def draw_logit(
     return LogitDraw(mode, standard.restored(mode))
 
 
-def mode_of(
-    derivatives: Callable[[Floats], Derivatives], start: Floats, n_steps: int = _MAX_STEPS
-) -> Floats:
-    """Find the mode of a log-concave density by Newton's method.
-
-    Parameters
-    ----------
-    derivatives : callable
-        Takes coefficients end to end; returns the log density there, its slope, and minus its
-        second derivatives.
-    start : ndarray
-        Where the steps begin.
-    n_steps : int
-        Number of steps, at most.
-
-    Returns
-    -------
-    ndarray of the shape of the start
-    """
-    # No coefficient changes more in a step; a step whose changes are all small is the last.
-    longest_step = 3.0
-    small_step = 1e-4
-    mode: Any = start.ravel()
-    highest = -np.inf
-    # The first step is zero: it tells the log density at the start.
-    step = np.zeros_like(mode)
-    for _ in range(n_steps):
-        log_density, slope, curvature = derivatives(mode + step)
-        # Steps overshoot where probabilities are near zero or one.
-        if log_density < highest:
-            step = 0.5 * step
-            continue
-        mode = mode + step
-        highest = log_density
-        step = np.linalg.solve(curvature, slope)
-        longest = np.abs(step).max()
-        # The curvature holds near the mode so far only.
-        step /= max(longest / longest_step, 1.0)
-        if longest < small_step:
-            break
-    return np.reshape(mode + step, start.shape)
-
-
 def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
     """Minus the second derivatives of the log-likelihood, in blocks of two states.
 
     ``scaled`` (n_rows, n_terms) is the design, ``prob`` (n_rows, n_states - 1) the probabilities.
     """
     n_terms = scaled.shape[1]
-    # The products of all pairs of states; the block of a state with itself has a term more.
+    # All pairs of states have a product; the block of a state with itself has one more term.
     products = (prob[:, :, np.newaxis] * scaled[:, np.newaxis]).reshape(len(prob), -1)
     curvature = -(products * weight[:, np.newaxis]).T @ products
     for state, state_weight in enumerate(prob.T * weight):
@@ -241,219 +277,136 @@ def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
     return np.asarray(curvature)
 
 
-class Standardised(NamedTuple):
-    """A design whose columns have mean zero and variance one, except for the constant first one.
+class HazardDraw(NamedTuple):
+    """Coefficients of proportional hazards, and Breslow's baseline for them.
+
+    Parameters
+    ----------
+    standardised : ndarray of shape (n_terms,)
+        A draw of the coefficients of standardised terms.
+    coefficients : ndarray of shape (n_terms,)
+        The same draw for the terms in their units. The coefficient of the constant keeps risks near
+        one wherever the zeros of the terms are.
+    times : ndarray of shape (n_times,)
+        Times of events, increasing.
+    cumulative : ndarray of shape (n_times,)
+        The cumulative hazard of a row whose risk is one, at these times.
+    """
+
+    standardised: Floats
+    coefficients: Floats
+    times: Floats
+    cumulative: Floats
+
+    def log_density(self, design: Floats, times: Floats, is_event: Bools) -> Floats:
+        """Log density of times given the terms of their rows, up to a constant."""
+        log_risk = design @ self.coefficients
+        # Before the first event, the cumulative hazard is zero.
+        n_times_before = np.searchsorted(self.times, times, side="right")
+        cumulative = np.append(0.0, self.cumulative)[n_times_before]
+        return np.asarray(is_event * log_risk - cumulative * np.exp(log_risk))
+
+
+class RiskSets(NamedTuple):
+    """The rows that are at risk at the times of events.
+
+    Parameters
+    ----------
+    times : ndarray of shape (n_times,)
+        Times of events, increasing.
+    n_events : ndarray of shape (n_times,)
+        Weight of the events at each of these times.
+    order : ndarray of shape (n_rows,), int
+        The rows by falling time.
+    n_at_risk : ndarray of shape (n_times,), int
+        How many of the rows in this order are at risk at each time.
+    """
+
+    times: Floats
+    n_events: Floats
+    order: Ints
+    n_at_risk: Ints
+
+    @classmethod
+    def of(cls, times: Floats, is_event: Bools, weight: Floats) -> Self:
+        """The risk sets of weighed rows with these times, events or censored."""
+        event_times, place = np.unique(times[is_event], return_inverse=True)
+        order = np.argsort(-times, kind="stable")
+        # At risk at a time are the rows whose own times are not earlier.
+        n_at_risk = np.searchsorted(-times[order], -event_times, side="right")
+        n_events = group_sums(place, weight[is_event])
+        return cls(event_times, n_events, order, n_at_risk)
+
+    def sums(self, values: Floats) -> Floats:
+        """Sums over the rows at risk at each time; shape (n_times, ...)."""
+        # In the order of falling times, the rows at risk come first: cumulative sums are enough.
+        return np.asarray(np.cumsum(values[self.order], axis=0)[self.n_at_risk - 1])
+
+    def cumulative(self, risk: Floats) -> Floats:
+        """Breslow's cumulative hazard of a row whose risk is one; shape (n_times,)."""
+        return np.cumsum(self.n_events / self.sums(risk))
+
+
+def draw_hazards(
+    design: Floats,
+    times: Floats,
+    is_event: Bools,
+    weight: Floats,
+    random_state: np.random.RandomState,
+    start: Floats | None = None,
+) -> HazardDraw:
+    """Draw the coefficients of proportional hazards; equal times are treated as Breslow does.
 
     Parameters
     ----------
     design : ndarray of shape (n_rows, n_terms)
-        Zero in a column that was constant.
-    centre, scale : ndarray of shape (n_terms,)
-        Means and standard deviations of the original columns. The standard deviation of a constant
-        column is infinite, so that its coefficient becomes zero.
+        The first term is a constant, whose coefficient is a part of the baseline.
+    times : ndarray of shape (n_rows,)
+        Times of events, or of the end of observation.
+    is_event : ndarray of shape (n_rows,), bool
+    weight : ndarray of shape (n_rows,)
+        Positive; a weight of two counts as two rows.
+    random_state : RandomState
+    start : ndarray of shape (n_terms,), default=None
+        Coefficients of standardised terms to begin with.
+
+    Returns
+    -------
+    HazardDraw
     """
+    # Under random weights of the rows (the Bayesian bootstrap), the mode is a draw.
+    weight = random_state.standard_gamma(weight)
+    standard = Standardised.fit(design, weight)
+    terms = standard.design
+    sets = RiskSets.of(times, is_event, weight)
+    event_weight = weight * is_event
+    n_times_before = np.searchsorted(sets.times, times, side="right")
 
-    design: Floats
-    centre: Floats
-    scale: Floats
+    # Added to the curvature of standardised coefficients, so that they stay finite.
+    hazard_ridge = 0.1
 
-    @classmethod
-    def fit(cls, design: Floats, weight: Floats) -> Self:
-        """Standardise the columns of a design, except for the first, which is constant one."""
-        centre = weight @ design / weight.sum()
-        # The constant stays one, so that its coefficient is the intercept.
-        centre[0] = 0.0
-        centred = design - centre
-        size = np.abs(centred).max(axis=0)
-        # A centred constant column has errors of rounding alone.
-        size[np.ptp(design, axis=0) == 0.0] = np.inf
-        size[0] = 1.0
-        # Squares of tiny numbers would underflow: columns are divided by their greatest number.
-        parts = centred / size
-        spread = np.sqrt(weight @ parts**2 / weight.sum())
-        spread[np.isinf(size)] = 1.0
-        return cls(parts / spread, centre, size * spread)
+    def derivatives(coefficients: Floats) -> Derivatives:
+        log_risk = terms @ coefficients
+        # Subtracting a constant changes the baseline only, and keeps the risks from overflowing.
+        log_risk -= log_risk.max()
+        risk = weight * np.exp(log_risk)
+        at_risk = sets.sums(risk)
+        # Mean terms of the rows at risk at each time, shape (n_times, n_terms).
+        mean = sets.sums(risk[:, np.newaxis] * terms) / at_risk[:, np.newaxis]
+        # The cumulative hazard of each row until its time, (n_rows,).
+        exposure = risk * np.append(0.0, sets.cumulative(risk))[n_times_before]
+        # Second moments of all risk sets together, shape (n_terms, n_terms).
+        second = (terms * exposure[:, np.newaxis]).T @ terms
+        curvature = second - (mean * sets.n_events[:, np.newaxis]).T @ mean
+        log_likelihood = event_weight @ log_risk - sets.n_events @ np.log(at_risk)
+        return (
+            log_likelihood - 0.5 * hazard_ridge * coefficients @ coefficients,
+            (event_weight - exposure) @ terms - hazard_ridge * coefficients,
+            curvature + hazard_ridge * np.eye(len(coefficients)),
+        )
 
-    def inverse(self, weight: Floats) -> Floats:
-        """The inverse of the sums of squares and products of weighed rows, (n_terms, n_terms)."""
-        # Added to the mean square of each column, so that columns that depend on each other exactly
-        # share their coefficient.
-        ridge = 1e-5
-        squares = (self.design.T * weight) @ self.design
-        return np.linalg.inv(squares + ridge * weight.sum() * np.eye(len(squares)))
-
-    def restored(self, coefficients: Floats) -> Floats:
-        """Coefficients of the original columns, shape (..., n_terms)."""
-        term_coefficients = coefficients / self.scale
-        # The means that were subtracted go to the constant.
-        term_coefficients[..., 0] -= term_coefficients @ self.centre
-        return np.asarray(term_coefficients)
-
-
-class MatchedNumbers(NamedTuple):
-    """Predictive mean matching: a missing number is that of a row with about the same prediction.
-
-    Rows that lack the number have predictions by drawn coefficients, donors by the estimate (type-1
-    matching).
-
-    Parameters
-    ----------
-    coefficients : ndarray of shape (n_terms,)
-        Drawn from their posterior.
-    predictions : ndarray of shape (n_donors,)
-        Predictions of the donors, the rows that have the number; increasing.
-    values : ndarray of shape (n_donors,)
-        The numbers of the donors.
-    weight : ndarray of shape (n_donors,)
-        Weights of the donors; heavier ones are drawn more often.
-    """
-
-    coefficients: Floats
-    predictions: Floats
-    values: Floats
-    weight: Floats
-
-    @classmethod
-    def fit(
-        cls,
-        design: Floats,
-        target: Floats,
-        values: Floats,
-        weight: Floats,
-        random_state: np.random.RandomState,
-    ) -> Self:
-        """Draw coefficients, and order the donors by their predictions.
-
-        Parameters
-        ----------
-        design : ndarray of shape (n_donors, n_terms)
-        target : ndarray of shape (n_donors,)
-            The numbers on the scale on which they are regressed.
-        values : ndarray of shape (n_donors,)
-            The numbers of the donors.
-        weight : ndarray of shape (n_donors,)
-        random_state : RandomState
-        """
-        regression = draw_linear(design, target, weight, random_state)
-        predictions = _rounded(design @ regression.estimate)
-        # Donors with one prediction stand in any order.
-        order = random_state.permutation(len(predictions))
-        order = order[np.argsort(predictions[order], kind="stable")]
-        return cls(regression.coefficients, predictions[order], values[order], weight[order])
-
-    def nearest(
-        self, row_predictions: Floats, n_nearest: int, random_state: np.random.RandomState
-    ) -> tuple[Ints, Floats]:
-        """Donors whose predictions are nearest to those of some rows.
-
-        Parameters
-        ----------
-        row_predictions : ndarray of shape (n_rows,)
-        n_nearest : int
-        random_state : RandomState
-            Chooses among donors with one prediction.
-
-        Returns
-        -------
-        donors : ndarray of shape (n_rows, at most n_nearest), int
-        weight : ndarray of the same shape
-            Mean weight of the donors with the same prediction; zero beyond the number of donors.
-        """
-        n_donors = len(self.predictions)
-        middle = np.searchsorted(self.predictions, row_predictions)
-        # Places around the middle, in turn: 0, -1, 1, -2, 2, ...
-        ahead = np.arange(n_nearest)
-        around = np.column_stack([ahead, ~ahead]).ravel()
-        window = middle[:, np.newaxis] + around
-        donors = np.clip(window, 0, n_donors - 1)
-        distance = np.abs(self.predictions[donors] - row_predictions[:, np.newaxis])
-        # Clipping has put the donor at an end in places beyond it, where there is none.
-        distance[donors != window] = np.inf
-        nearest = np.argsort(distance, axis=1, kind="stable")[:, :n_nearest]
-        donors = np.take_along_axis(donors, nearest, axis=1)
-        is_donor = np.isfinite(np.take_along_axis(distance, nearest, axis=1))
-        # Each donor is replaced by a random one with the same prediction: otherwise, all rows would
-        # share a few donors.
-        start = np.searchsorted(self.predictions, self.predictions[donors], side="left")
-        stop = np.searchsorted(self.predictions, self.predictions[donors], side="right")
-        # Donors with one prediction are a stretch of the cumulated weights: a place in it is drawn.
-        cumulated = np.append(0.0, np.cumsum(self.weight))
-        mass = cumulated[stop] - cumulated[start]
-        place = cumulated[start] + random_state.random_sample(donors.shape) * mass
-        chosen = np.searchsorted(cumulated, place, side="right") - 1
-        # Rounding at the ends of a stretch may lead out of it.
-        return np.clip(chosen, start, stop - 1), mass / (stop - start) * is_donor
-
-    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
-        """See :class:`ColumnRegression`."""
-        row_predictions = design @ self.coefficients
-        donors, weight = self.nearest(row_predictions, N_DONORS, random_state)
-        chosen = draw_states(weight, random_state)
-        return self.values[picked(donors, chosen)]
-
-
-def _rounded(predictions: Floats) -> Floats:
-    """Predictions without their last digits, so that those that differ by rounding are equal."""
-    # The step between predictions, as a part of their range.
-    rounding = 1e-9
-    step = rounding * np.ptp(predictions)
-    return np.rint(predictions / step) * step if step > 0.0 else predictions
-
-
-class PooledCategories(NamedTuple):
-    """One coefficient for all states of a column, which multiplies their log probabilities.
-
-    The log probabilities are those of a density, given the rest of each row.
-
-    Parameters
-    ----------
-    coefficient : float
-        Drawn from its posterior.
-    """
-
-    coefficient: float
-
-    @classmethod
-    def fit(
-        cls,
-        log_prob: Floats,
-        states: Ints,
-        weight: Floats,
-        random_state: np.random.RandomState,
-    ) -> Self:
-        """Draw the coefficient.
-
-        Parameters
-        ----------
-        log_prob : ndarray of shape (n_rows, n_states)
-            Log probabilities of the states given the rest of each row.
-        states : ndarray of shape (n_rows,), int
-        weight : ndarray of shape (n_rows,)
-        random_state : RandomState
-        """
-        # Random weights of the rows make the mode a draw, as those of other regressions.
-        weight = random_state.standard_gamma(weight)
-        # The prior is normal around one, with which the probabilities are not changed.
-        start = np.ones(1)
-
-        def derivatives(coefficient: Floats) -> Derivatives:
-            log_drawn = log_softmax(coefficient * log_prob, axis=1)
-            prob = np.exp(log_drawn)
-            mean = (prob * log_prob).sum(axis=1)
-            variance = (prob * log_prob**2).sum(axis=1) - mean**2
-            deviation = coefficient - start
-            return (
-                weight @ picked(log_drawn, states) - 0.5 * deviation @ deviation,
-                weight @ (picked(log_prob, states) - mean) - deviation,
-                np.atleast_2d(weight @ variance + 1.0),
-            )
-
-        return cls(float(mode_of(derivatives, start)[0]))
-
-    def probabilities(self, design: Floats) -> Floats:
-        """Probabilities of the states, from their log probabilities in each row."""
-        return np.asarray(softmax(self.coefficient * design, axis=1))
-
-    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
-        """See :class:`ColumnRegression`."""
-        return draw_states(self.probabilities(design), random_state).astype(np.float64)
+    start = np.zeros(terms.shape[1]) if start is None else start
+    mode = mode_of(derivatives, start)
+    coefficients = standard.restored(mode)
+    risk = weight * np.exp(design @ coefficients)
+    return HazardDraw(mode, coefficients, sets.times, sets.cumulative(risk))

@@ -109,7 +109,7 @@ def energy_i_score(X: Any, imputer: Any, n_draws: int = 50, random_state: Any = 
     >>> round(energy_i_score(X, SimpleImputer()), 1)
     0.8
     """
-    # Columns with fewer missing cells are not scored: so few rows would be learned from.
+    # Columns with fewer missing cells are not scored: they would leave too few training rows.
     fewest_missing = 10
     if n_draws < 1:
         raise ValueError(f"n_draws must be at least 1, got {n_draws!r}")
@@ -125,21 +125,21 @@ def energy_i_score(X: Any, imputer: Any, n_draws: int = 50, random_state: Any = 
     n_missing = missing.sum(axis=0)
     scale = _scale(domain, rows)
     seeds = check_random_state(random_state).randint(2**31 - 1, size=n_draws).tolist()
-    # An imputer with `fit_impute` draws two tables at least, of which one is enough.
+    # An imputer with `fit_impute` draws at least two tables; one of them is used.
     n_fills = 2 if hasattr(imputer, "fit_impute") else 1
     filled = _draws(imputer, domain, rows, seeds[:n_fills])[0]
     scores = []
     weights = []
     for column in np.flatnonzero(n_missing >= fewest_missing):
         test = _test_rows(missing, column)
-        # A column of one value in its test rows tells nothing about imputers.
+        # A column with one value in its test rows cannot rank imputers.
         if len(np.unique(rows[test, column])) > 1:
             columns = np.flatnonzero(~missing[test].any(axis=0))
             part = domain.taken(columns)
             masked = filled[:, columns]
             masked[test, columns == column] = np.nan
             completed = [filled[:, columns], *_draws(imputer, part, masked, seeds)]
-            # Rows and their draws differ in this column only, so distances are those of its cells.
+            # Rows and their draws differ in this column only: distances are those of its cells.
             points = [one_hot(part, (drawn / scale[columns])[test]) for drawn in completed]
             scores.append(_energy_score(points[0], np.stack(points[1:])))
             weights.append(n_missing[column] * (len(rows) - n_missing[column]))
@@ -228,7 +228,7 @@ def energy_distance(complete: Any, imputed: Any) -> float:
 
 
 def _domain(table: Any) -> Domain:
-    """What the columns are; plain numbers, as other imputers fill in values between states."""
+    """The domain of a table, with plain numbers: imputers may fill in values between states."""
     return Domain.fit(
         table,
         Declared(
@@ -251,7 +251,7 @@ def _draws(imputer: Any, domain: Domain, rows: Floats, seeds: list[int]) -> list
         completed = imputer.fit_impute(table)
     else:
         names = [name for name in imputer.get_params() if name.endswith("random_state")]
-        # Without a parameter for seeds, one draw is enough: all would be the same.
+        # Without a parameter for seeds all draws would be the same, and one is enough.
         completed = [
             imputer.set_params(**dict.fromkeys(names, seed)).fit_transform(table)
             for seed in (seeds if names else seeds[:1])

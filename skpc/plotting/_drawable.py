@@ -1,4 +1,4 @@
-"""What displays can be drawn of."""
+"""The check that an estimator can be drawn by a display."""
 
 from typing import Any
 
@@ -8,7 +8,10 @@ from skpc.circuit import Circuit
 
 
 def check_drawable(estimator: Any, attribute: str, needs: str, for_circuits: str) -> None:
-    """Refuse what is not fitted or lacks what a display reads, and say what can be drawn of it."""
+    """Refuse an estimator that is not fitted, or lacks the attribute that a display reads.
+
+    The error says ``needs``, and what can be drawn instead; ``for_circuits`` says it of a circuit.
+    """
     if isinstance(estimator, Circuit):
         raise TypeError(f"from_estimator draws a fitted estimator, got a Circuit; {for_circuits}.")
     check_is_fitted(estimator)

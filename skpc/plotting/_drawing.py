@@ -1,4 +1,4 @@
-"""Blocks of texts in layers, joined by lines: where they stand, how large, and in which colours."""
+"""Drawings of blocks of texts that stand in layers and are joined by lines."""
 
 from typing import Any, NamedTuple, Self
 
@@ -6,27 +6,29 @@ import numpy as np
 
 from skpc._arrays import Floats
 
-# Two colours that people with any kind of colour vision can tell apart; shape tells them as well.
+# Two colours that people with any colour vision can tell apart; shapes differ as well.
 BLUE, LIGHT_BLUE = "#0072B2", "#D3E8F5"
 ORANGE, LIGHT_ORANGE = "#D55E00", "#FBE6D3"
 _FONT_SIZE = 9.0
 _GREY = "#4D4D4D"
 _WHITE = {"boxstyle": "square,pad=0.1", "edgecolor": "none", "facecolor": "white"}
-#: Half the height of a text in its frame, in ems.
-HALF_BOX = 0.95
+#: Half the height of a framed text, in ems.
+HALF_FRAME = 0.95
 
 
-def _boxed(shape: str, edge: str, face: str, ha: str) -> dict[str, Any]:
+def _framed(shape: str, edge: str, face: str, ha: str) -> dict[str, Any]:
+    """Options of ``Axes.text`` for a text in a frame."""
     frame = {"boxstyle": shape, "edgecolor": edge, "facecolor": face, "linewidth": 1.0}
     return {"bbox": frame, "ha": ha, "zorder": 3}
 
 
-#: How texts look. Those of a list start at their left ends, so that they are flush in any font.
+#: Options of ``Axes.text`` by the role of a text. Variables of a list are placed by their left
+#: ends, so that they are flush in any font.
 _STYLES: dict[str, dict[str, Any]] = {
-    "cut": _boxed("round4,pad=0.5", BLUE, LIGHT_BLUE, "center"),
-    "variable": _boxed("square,pad=0.4", ORANGE, LIGHT_ORANGE, "left"),
-    "sum": _boxed("circle,pad=0.3", BLUE, LIGHT_BLUE, "center"),
-    "product": _boxed("circle,pad=0.3", ORANGE, LIGHT_ORANGE, "center"),
+    "cut": _framed("round4,pad=0.5", BLUE, LIGHT_BLUE, "center"),
+    "variable": _framed("square,pad=0.4", ORANGE, LIGHT_ORANGE, "left"),
+    "sum": _framed("circle,pad=0.3", BLUE, LIGHT_BLUE, "center"),
+    "product": _framed("circle,pad=0.3", ORANGE, LIGHT_ORANGE, "center"),
     "label": {"ha": "center"},
     "note": {"ha": "left", "color": _GREY},
     "key": {"ha": "center", "color": _GREY},
@@ -36,10 +38,10 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 def text_width(text: str) -> float:
-    """Width of the longest line of a text in ems."""
+    """Width of the longest line of a text, in ems."""
     from matplotlib.textpath import TextPath
 
-    # The advance of a trailing space is not part of the outline, nor is any of "".
+    # A line without letters has no outline to be measured.
     lines = [line for line in text.split("\n") if line.strip()]
     return max(
         (float(TextPath((0, 0), line, size=1).get_extents().width) for line in lines), default=0
@@ -47,7 +49,7 @@ def text_width(text: str) -> float:
 
 
 class Page(NamedTuple):
-    """An area of the size of a drawing, in ems: one em is one font size, downwards positive."""
+    """Axes with coordinates in ems: an em is the font size, and y grows downwards."""
 
     ax: Any
     font_size: float
@@ -60,12 +62,12 @@ class Page(NamedTuple):
         if ax is None:
             import matplotlib.pyplot as plt
 
-            # At full font size an em is that many points, of which an inch has 72.
+            # At the full font size an em has _FONT_SIZE points.
             inches = [extent * _FONT_SIZE / points_per_inch for extent in (width, height)]
             size = [max(pair) for pair in zip(inches, smallest_figure)]
             ax = plt.figure(figsize=size).add_axes((0.0, 0.0, 1.0, 1.0))
         ax.set_axis_off()
-        # Given axes may be a part of a figure: what counts is their own size.
+        # Given axes may be a part of a figure, so that their size is not that of the figure.
         figure_size = ax.figure.get_size_inches()
         box = ax.get_position()
         points = points_per_inch * figure_size * (box.width, box.height)
@@ -102,11 +104,23 @@ class Page(NamedTuple):
 
 
 class Block:
-    """Texts that stand together in a layer, and what is below them.
+    """A group of texts and arrows that stand together in a layer.
 
-    Places of texts and arrows are relative to the end of an edge from above. ``below`` holds the
-    numbers of other blocks, ``weights`` the texts on the edges to them, if there are any. ``left``,
-    ``right`` and ``height`` tell how far the block reaches to both sides and down, in ems.
+    Coordinates are in ems, relative to the point where the edge from the block above ends.
+
+    Attributes
+    ----------
+    layer : int
+    below : list of int
+        Numbers of the blocks that an edge leads to.
+    weights : list of str
+        Texts on these edges; empty where they have none.
+    texts : list of (float, float, str, str)
+        Coordinates, the text, and its style.
+    arrows : list of list of (float, float)
+        The points that each arrow runs through.
+    left, right, height : float
+        How far the block reaches to either side, and down.
     """
 
     def __init__(self, layer: int) -> None:
@@ -121,38 +135,38 @@ class Block:
         """Add a text and make room for it and its frame."""
         padding = 0.5
         width = text_width(text)
-        below_y = HALF_BOX
-        # Upright text hangs from its place: its length is its height, its width a thin line's.
+        extent_below = HALF_FRAME
+        # Upright text hangs down from its place: its height is the length of the text.
         if style == "upright":
-            below_y = width
+            extent_below = width
             width = 0.3
         # A centred text reaches as far to the left as to the right.
         start = x - width / 2 if _STYLES[style]["ha"] == "center" else x
         self.texts.append((x, y, text, style))
         self.left = max(self.left, padding - start)
         self.right = max(self.right, start + width + padding)
-        self.height = max(self.height, y + below_y)
+        self.height = max(self.height, y + extent_below)
 
 
 def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: Any) -> Any:
-    """Draw blocks over a line that explains them, and return the axes.
+    """Draw blocks, and below them a line of text that explains them; return the axes.
 
-    Each block stands before those below it. ``gaps`` are the least distances between neighbours
-    and between layers.
+    In the list each block comes before the blocks below it. ``gaps`` are the least distances
+    between neighbours in a layer, and between layers.
     """
-    # At some resolutions most letters of a line are rounded up to whole pixels.
+    # At some resolutions the width of letters is rounded up to whole pixels.
     rounding = 1.1
     margin = 1.5
-    # Columns first, as the room between layers depends on how far apart the blocks are.
+    # The height of layers depends on how far apart the blocks are, which thus comes first.
     x = _columns(blocks, gaps[0])
     y = _layers(blocks, x, gaps[1])
-    drawn = max(position + block.right for position, block in zip(x, blocks))
-    width = max(drawn, rounding * text_width(key)) + 2 * margin
+    drawing_width = max(position + block.right for position, block in zip(x, blocks))
+    width = max(drawing_width, rounding * text_width(key)) + 2 * margin
     # The key stands below the blocks, with a margin around it.
     height = max(position + block.height for position, block in zip(y, blocks)) + 5 * margin
     page = Page.prepare(ax, width, height)
     # The key may be wider than the drawing, which then stands in the middle.
-    x = x + (width - drawn) / 2
+    x = x + (width - drawing_width) / 2
     y = y + margin
     for number, block in enumerate(blocks):
         for arrow in block.arrows:
@@ -163,9 +177,9 @@ def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: An
             end = (x[child], y[child])
             page.edge([start, end], arrow=False)
         for child, weight in zip(block.below, block.weights):
-            # The edges of a block must be apart where their weights stand.
-            down = 0.5 if len(block.below) <= 2 else 0.75
-            position = [(1 - down) * a + down * b for a, b in zip(start, (x[child], y[child]))]
+            # Weights stand in the middle of two edges, but further down where more edges fan out.
+            part = 0.5 if len(block.below) <= 2 else 0.75
+            position = [(1 - part) * a + part * b for a, b in zip(start, (x[child], y[child]))]
             page.write(position[0], position[1], weight, "weight", 0.85)
         for dx, dy, text, style in block.texts:
             page.write(x[number] + dx, y[number] + dy, text, style)
@@ -174,52 +188,53 @@ def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: An
 
 
 def _columns(blocks: list[Block], gap: float) -> Floats:
-    """Put each block over the middle of those below it that no block before has taken.
+    """Horizontal position of each block: over the middle of the blocks below it.
 
-    A block and all that was put below it have their columns for themselves, so nothing overlaps.
+    A block with several parents is placed below the first of them. A block and all blocks that are
+    placed below it have a range of positions of their own, so that nothing overlaps.
     """
     taken: set[int] = set()
     children_of: list[list[int]] = []
-    # A node of a graph may have several parents; it takes its place below one of them.
     for block in blocks:
         children_of.append([child for child in dict.fromkeys(block.below) if child not in taken])
         taken.update(children_of[-1])
     left = [b.left for b in blocks]
     right = [b.right for b in blocks]
     x = np.zeros(len(blocks))
-    # From below, so that the width of what stands under a block is known when it is placed.
+    # From the last block to the first: the blocks below a block are placed before it.
     for number in reversed(range(len(blocks))):
         if not children_of[number]:
             continue
-        # Children side by side, each with its room to both sides, a gap between neighbours.
+        # Children stand side by side, a gap between neighbours.
         end = -gap
         for child in children_of[number]:
             x[child] = end + gap + left[child]
             end = x[child] + right[child]
         leftmost = children_of[number][0]
         last = children_of[number][-1]
-        # Their middle comes under the block, whose place is zero for now.
+        # The middle of the children comes under the block, whose position is zero for now.
         x[children_of[number]] -= (x[leftmost] + x[last]) / 2
-        # A block needs the room of all that hangs below it.
+        # From here on the block reaches as far as all blocks below it.
         left[number] = max(left[number], left[leftmost] - x[leftmost])
         right[number] = max(right[number], right[last] + x[last])
     # Block 0 is the root, the only block that has no parent.
     x[0] = left[0]
-    # From above, places relative to the parent become places on the page.
+    # From the root down, positions relative to the parent become positions on the page.
     for number, children in enumerate(children_of):
         x[children] += x[number]
     return x
 
 
 def _layers(blocks: list[Block], x: Floats, gap: float) -> Floats:
-    """The top of each block: that of its layer."""
+    """Vertical position of the top of each block, which is that of its layer."""
+    # Least height of edges, as a part of the width that they span.
     steepness = 0.05
     # The height of each layer with the edges below it.
-    room = np.zeros(1 + max(block.layer for block in blocks))
+    height = np.zeros(1 + max(block.layer for block in blocks))
     for block in blocks:
         if block.texts and block.below:
-            # Edges to far blocks need some height, or they would lie on each other.
-            needed = block.height + max(gap, steepness * np.ptp(x[block.below]))
-            room[block.layer] = max(room[block.layer], needed)
+            # Flat edges to far blocks would cover each other.
+            block_height = block.height + max(gap, steepness * np.ptp(x[block.below]))
+            height[block.layer] = max(height[block.layer], block_height)
     # The top of a layer is the height of all layers above it.
-    return (np.cumsum(room) - room)[[block.layer for block in blocks]]
+    return (np.cumsum(height) - height)[[block.layer for block in blocks]]

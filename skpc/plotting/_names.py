@@ -1,4 +1,4 @@
-"""How pictures name variables, states, ranges and values."""
+"""Texts in drawings for variables, states, ranges and values."""
 
 from typing import Any
 
@@ -29,24 +29,24 @@ class Names:
         self._domain = domain
 
     def state(self, variable: int, state: int) -> str:
-        """A category, or the range of a bin or tail."""
+        """The text of a state: its category, or the range of numbers that it stands for."""
         axis = self._circuit.structure.axis_of(variable)
         # A state of a histogram axis is a range of numbers, or dates, and has no name.
         if isinstance(axis, Histogram):
-            dates = {} if self._domain is None else self._domain.calendars
-            return _range_of_state(axis, state, dates.get(variable))
+            calendars = {} if self._domain is None else self._domain.calendars
+            return _range_of_state(axis, state, calendars.get(variable))
         categories = None if self._domain is None else self._domain[variable].states
         return shown_value(state if categories is None else categories[state])
 
 
 def variable_names(n_variables: int, domain: Domain | None) -> list[str]:
-    """The names of the columns, else ``x`` and their numbers."""
+    """The names of the columns; x0, x1, ... where these have none."""
     names = None if domain is None else domain.feature_names
     return [f"x{number}" for number in range(n_variables)] if names is None else [*map(str, names)]
 
 
 def _range_of_state(axis: Histogram, state: int, calendar: Calendar | Ranks | None) -> str:
-    """What the values of a state have in common: the atom, or the ends of its bins and tails."""
+    """The text of a state of a histogram: its atom, or the ends of its bins and tails."""
     # Cells of the axis by state: an atom, or neighbouring bins.
     cells = [np.flatnonzero(axis.states == state_number) for state_number in np.unique(axis.states)]
     points = axis.points[cells[state]]
@@ -54,14 +54,14 @@ def _range_of_state(axis: Histogram, state: int, calendar: Calendar | Ranks | No
     if not np.isnan(points).any():
         return shown_value(float(points[0]), calendar)
     ends = np.concatenate([[-np.inf], axis.edges, [np.inf]])
-    # Bins end at their atoms; the cells of these are no wider than rounding, or a step.
+    # The cell of an atom has a small width, which its neighbours take over: they end at the atom.
     atoms = np.flatnonzero(~np.isnan(axis.points))
     ends[atoms] = ends[atoms + 1] = axis.points[atoms]
     edges_of_ranges = [
         ends[[cell[0], cell[-1] + 1]] for cell in cells if np.isnan(axis.points[cell]).any()
     ]
     edges = np.unique(edges_of_ranges)
-    # The same edges stand at both sides of a range, and must look alike there.
+    # An edge ends two ranges, in which it has the same text.
     shown = _shown_edges(edges) if calendar is None else {e: calendar.text(e) for e in edges}
     low = ends[cells[state][0]]
     high = ends[cells[state][-1] + 1]

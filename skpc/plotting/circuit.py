@@ -1,4 +1,4 @@
-"""Drawings of circuits: cutset networks for readers, any other small one as a graph."""
+"""Drawings of circuits: cutset networks as trees, and other small circuits as graphs."""
 
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ from skpc._validation import check_matplotlib_support
 from skpc.circuit import SUM, Circuit
 from skpc.domain import Domain
 from skpc.plotting._drawable import check_drawable
-from skpc.plotting._drawing import HALF_BOX, Block, draw_blocks
+from skpc.plotting._drawing import HALF_FRAME, Block, draw_blocks
 from skpc.plotting._names import Names
 from skpc.plotting._network import draw_network, read_network
 from skpc.variables import Bins, Points
@@ -157,7 +157,7 @@ def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
     max_weights = 40
     gaps = (1.0, 3.1)
     n_nodes = circuit.n_nodes
-    # Weights of many edges would cover each other.
+    # The weights of more edges than this would cover each other.
     show_weights = (circuit.kind[circuit.edge_parent] == SUM).sum() <= max_weights
     height = np.zeros(n_nodes, dtype=np.int64)
     labels = _leaf_labels(circuit, names)
@@ -168,17 +168,17 @@ def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
         # Leaves have height 0, so that they stand in one layer.
         height[node] = 1 + height[children].max(initial=-1)
         block = Block(-int(height[node]))
-        # Blocks are drawn root first, so that their numbers run the other way.
+        # Blocks come in the reverse order of the nodes, root first, and are numbered so.
         block.below = (n_nodes - 1 - children).tolist()
         if not len(children):
             block.write(0.0, 0.5, labels[node], "upright")
         elif circuit.kind[node] == SUM:
-            block.write(0.0, HALF_BOX, "+", "sum")
+            block.write(0.0, HALF_FRAME, "+", "sum")
             weights = np.exp(circuit.log_weight[edges]) if show_weights else ()
             # The zero before the point takes room and says nothing.
             block.weights = [f"{weight:.2f}".lstrip("0") for weight in weights]
         else:
-            block.write(0.0, HALF_BOX, "×", "product")
+            block.write(0.0, HALF_FRAME, "×", "product")
         blocks.append(block)
     # Layers count from the root, whose height is the greatest.
     for block in blocks:
@@ -187,7 +187,7 @@ def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
 
 
 def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
-    """What is written at each leaf: its states, the moments of a number, or several variables."""
+    """The text of each leaf by its node: states, moments of a number, or names of variables."""
     labels = {}
     leaves = circuit.structure.leaves
     for variable, n_states in enumerate(circuit.n_states.tolist()):
@@ -195,7 +195,7 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
         form = circuit.leaf_forms(variable)
         mean = form.means()
         sd = np.sqrt(form.mean_squares(mean))
-        # Forms have all leaves of a variable in the order of the nodes.
+        # A form holds all leaves of a variable, in the order of their nodes.
         for leaf, node in enumerate(leaves.node[leaves.with_variable(variable)].tolist()):
             scope = circuit.scope[segment(circuit.scope_ptr, node)]
             if len(scope) > 1:
@@ -208,7 +208,7 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
 
 
 def _joint_label(names: Names, scope: list[int]) -> str:
-    # Variables of a leaf that are named.
+    # At most this many variables are named.
     max_names = 4
     shown = ", ".join(names.variables[variable] for variable in scope[:max_names])
     n_hidden = len(scope) - max_names
@@ -218,7 +218,7 @@ def _joint_label(names: Names, scope: list[int]) -> str:
 def _state_label(names: Names, variable: int, probability: Floats) -> str:
     name = names.variables[variable]
     possible = np.flatnonzero(probability)
-    # An indicator is told by its state alone.
+    # The only possible state of an indicator says all about it.
     if len(possible) == 1:
         state = names.state(variable, int(possible[0]))
         # A range such as "< 3" reads without a sign of equality.

@@ -98,15 +98,15 @@ class ImputationDisplay(ShowsParameters):
             )
         domain = imputer.density_.domain_
         _, rows = imputer.density_.encode(X)
-        # The tables come back decoded, and panels compare encoded cells.
+        # Imputed tables are decoded, but panels compare encoded cells.
         tables = [imputer.density_.encode(table)[1] for table in imputer.impute(X)]
         missing = np.isnan(rows)
         observed = []
         drawn = []
-        for column, lost in enumerate(missing.T):
+        for column, is_missing in enumerate(missing.T):
             # Only cells that were missing have been drawn.
-            observed.append(rows[~lost, column])
-            drawn.append(np.array([table[lost, column] for table in tables]))
+            observed.append(rows[~is_missing, column])
+            drawn.append(np.array([table[is_missing, column] for table in tables]))
         display = cls(trace=imputer.trace_, observed=observed, drawn=drawn, domain=domain)
         return display.plot(columns=columns)
 
@@ -123,7 +123,7 @@ class ImputationDisplay(ShowsParameters):
         ImputationDisplay
             This object, with ``ax_`` and ``figure_``.
         """
-        # In inches.
+        # Width and height of a row of panels, in inches.
         row_size = (9.0, 2.2)
         check_matplotlib_support(f"{type(self).__name__}.plot")
         from matplotlib.pyplot import subplots
@@ -135,7 +135,7 @@ class ImputationDisplay(ShowsParameters):
         if columns is not None:
             chosen = self.domain.places([*columns], "columns")
         if not len(chosen) or not has_chains[chosen].all():
-            drawn = [name for name, has_some in zip(names, has_chains) if has_some]
+            drawn = [name for name, is_drawn in zip(names, has_chains) if is_drawn]
             raise ValueError(f"columns must be among those that chains draw: {drawn}.")
         size = (row_size[0], row_size[1] * len(chosen))
         self.figure_, self.ax_ = subplots(
@@ -143,7 +143,7 @@ class ImputationDisplay(ShowsParameters):
         )
         rounds = np.arange(1, self.trace.shape[2] + 1)
         for panels, column in zip(self.ax_, chosen.tolist()):
-            # The first two panels: means, then spreads, each a line for every chain.
+            # The first two panels show means and spreads, with a line for each chain.
             for panel, chains in zip(panels, self.trace[:, :, :, column]):
                 panel.plot(rounds, chains.T, color=BLUE, linewidth=0.8)
                 panel.set_xticks(rounds)
@@ -168,9 +168,9 @@ class ImputationDisplay(ShowsParameters):
             shown = [shown_value(label) for label in labels]
             panel.set_xticks(np.arange(len(labels)), shown, rotation=20, fontsize="small")
         else:
-            # Observed and drawn cells share the bins of all of them, so that their shares compare.
-            shown_cells = np.concatenate([cells, *self.drawn[column]])
-            edges = np.histogram_bin_edges(shown_cells, n_bins)
+            # Observed and drawn cells have the same bins, so that their shares can be compared.
+            all_cells = np.concatenate([cells, *self.drawn[column]])
+            edges = np.histogram_bin_edges(all_cells, n_bins)
         panel.stairs(_shares(cells, edges), edges, fill=True, color=LIGHT_BLUE)
         for drawn in self.drawn[column]:
             panel.stairs(_shares(drawn, edges), edges, color=ORANGE, linewidth=0.8)

@@ -1,4 +1,4 @@
-"""Drawings of what a model says about the missing cells of a row."""
+"""Drawings of the distributions of the cells of a row under a model."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -15,7 +15,7 @@ from skpc.plotting._names import shown_value, variable_names
 from skpc.variables import Predictive
 from skpc.variables.predictive import FormSum
 
-#: More panels than this cannot be read on one page.
+#: A page has room for at most this many panels.
 _MAX_PANELS = 40
 
 
@@ -119,7 +119,7 @@ class MarginalsDisplay(ShowsParameters):
                 "DataFrame"
             )
         display = cls(marginals=estimator.marginals(X), row=rows[0], domain=domain)
-        # The drawing of an observed cell is what the others say of it, without the cell itself.
+        # The distribution of an observed cell is that of a row without it.
         for column in display._chosen(columns if rows.size > _MAX_PANELS else None):
             row = rows.copy()
             row[0, column] = np.nan
@@ -166,10 +166,11 @@ class MarginalsDisplay(ShowsParameters):
         return self
 
     def _chosen(self, columns: Sequence[Any] | None) -> list[int]:
-        shown = np.flatnonzero(~self.domain.is_hidden)
-        # Missing cells first: the drawing is made for them.
-        shown = shown[np.argsort(~np.isnan(self.row[shown]), kind="stable")].tolist()
-        wanted = shown if columns is None else columns
+        """Numbers of the columns to draw; refuses too many."""
+        visible = np.flatnonzero(~self.domain.is_hidden)
+        # Missing cells come first, as they are what a reader wants to know.
+        visible = visible[np.argsort(~np.isnan(self.row[visible]), kind="stable")].tolist()
+        wanted = visible if columns is None else columns
         if isinstance(wanted, str) or not 1 <= len(wanted) <= _MAX_PANELS:
             raise ValueError(
                 f"a drawing has room for 1 to {_MAX_PANELS} columns; name some in columns=[...], "
@@ -179,17 +180,17 @@ class MarginalsDisplay(ShowsParameters):
 
 
 def _panels(ax: Any, count: int) -> np.ndarray:
-    """One Axes a panel: new ones, parts of the one given, or the ones given."""
+    """Axes of ``count`` panels: those given, parts of a single one given, or new ones."""
+    # Sizes are in inches.
     narrowest_panel = 2.4
-    # In inches.
     panel_size = (2.9, 2.4)
     panels_a_row = 4
-    # One panel takes the axes as they are; many take the room of one, or a list of axes.
+    # A list of axes is used as it is, and so is a single one for one panel.
     if ax is not None and (count == 1 or not hasattr(ax, "get_subplotspec")):
-        given = np.array([ax] if hasattr(ax, "get_subplotspec") else ax, dtype=object).ravel()
-        if len(given) != count:
-            raise ValueError(f"ax must hold {count} Axes, one for each column, got {len(given)}")
-        return given
+        axes = np.array([ax] if hasattr(ax, "get_subplotspec") else ax, dtype=object).ravel()
+        if len(axes) != count:
+            raise ValueError(f"ax must hold {count} Axes, one for each column, got {len(axes)}")
+        return axes
     n_columns = min(count, panels_a_row)
     if ax is None:
         n_rows = -(-count // n_columns)
@@ -200,9 +201,9 @@ def _panels(ax: Any, count: int) -> np.ndarray:
         grid = figure.add_gridspec(n_rows, n_columns)
     else:
         figure = ax.figure
-        # The given axes lend their place to the panels and are not drawn themselves.
+        # The panels are drawn in the place of the given axes.
         ax.set_axis_off()
-        # In inches, by which the number of panels a row is limited to what can be read.
+        # In narrow axes there are fewer panels in a row.
         width = ax.get_position().width * figure.get_size_inches()[0]
         n_columns = max(1, min(n_columns, int(width / narrowest_panel)))
         n_rows = -(-count // n_columns)
@@ -220,17 +221,17 @@ def _draw_states(
     n_shown = n_states if n_states <= max_bars else max_bars - 1
     # The observed state is shown however improbable it is.
     rank = np.where(np.arange(n_states) == observed, np.inf, probability)
-    # What is shown keeps the order of the categories.
+    # Categories that are shown keep their order.
     shown = sorted(np.argsort(-rank, kind="stable")[:n_shown].tolist())
     labels = [shown_value(categories[state]) for state in shown]
     lengths = probability[shown].tolist()
-    # The rest of the probability stands in one bar below.
+    # All other categories share one bar at the bottom.
     if n_shown < n_states:
         labels.append(f"({n_states - n_shown} others)")
         lengths.append(max(1.0 - sum(lengths), 0.0))
     place = np.arange(len(labels))
     panel.set_yticks(place, labels)
-    # Limits are turned round, so that the first bar is on top.
+    # The limits are reversed, so that the first bar is on top.
     panel.set_ylim(len(labels) - 0.4, -0.6)
     panel.barh(place, lengths, height=0.65, color=LIGHT_BLUE, edgecolor=BLUE)
     for height_of_bar, length in zip(place, lengths):
@@ -238,7 +239,7 @@ def _draw_states(
     if observed is not None:
         marked = shown.index(int(observed))
         _mark(panel, lengths[marked], marked, panel.transData)
-    # Room on the right for the numbers beside bars.
+    # There is room on the right for the numbers beside bars.
     panel.set_xlim(0, 1.3)
     panel.set_xticks([0, 0.5, 1])
     panel.set_xlabel("probability")
@@ -246,17 +247,17 @@ def _draw_states(
 
 
 def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
-    """Draw the density of a number and its atoms, and a mark at the observed one.
+    """Draw the density of a number and its atoms, and a mark at the observed number.
 
-    An atom is a line as high as its probability, where the panel's height is one.
+    An atom is a line as high as its probability; a line of probability one fills the panel.
     """
     x, density = _outline(cell)
     atoms = FormSum(cell.terms).atoms
     probability = cell.atom_probabilities()[0]
     # Atoms and the outline may each reach further than the other.
-    low = min(x[0], *atoms, x[0])
-    high = max(x[-1], *atoms, x[-1])
-    # Probabilities are heights of the panel, as a density has no scale in common with them.
+    low = min([x[0], *atoms])
+    high = max([x[-1], *atoms])
+    # Probabilities have no scale in common with a density: they are parts of the panel's height.
     height = panel.get_xaxis_transform()
     panel.vlines(atoms, 0.0, probability, color=BLUE, linewidth=2.0, transform=height)
     panel.fill_between(x, density, color=LIGHT_BLUE)
@@ -267,7 +268,7 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
     if observed is not None:
         low = min(low, observed)
         high = max(high, observed)
-        # An observed number may be an atom but for rounding.
+        # An observed number may differ from its atom by rounding.
         atom_share = probability[np.isclose(atoms, observed, rtol=1e-9, atol=0.0)]
         # At an atom the mark stands on its line, elsewhere on the outline.
         value = np.append(atom_share, np.interp(observed, x, density, left=0.0, right=0.0))[0]
@@ -282,19 +283,20 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
 
 
 def _mark(panel: Any, x: float, y: float, transform: Any) -> None:
+    """Mark the observed cell."""
     style = {"marker": "D", "markersize": 8, "color": ORANGE, "linestyle": "none", "zorder": 3}
     panel.plot([x], [y], clip_on=False, transform=transform, **style)
 
 
 def _outline(cell: Predictive) -> tuple[Floats, Floats]:
-    """Points of the outline of a density: the slope of its distribution function, without atoms."""
+    """Points (x, density) of a density without atoms: slopes of its distribution function."""
     form = FormSum(cell.terms)
     numbers = Predictive(cell.terms, np.full(len(cell.known), np.nan), law=cell.law)
-    # Numbers are drawn from this quantile to the one as far from the other end.
-    covered = 0.001
+    # The density is drawn between this quantile and the opposite one.
+    tail = 0.001
     grid_points = 301
-    low, high = (float(numbers.quantile(level)[0]) for level in (covered, 1.0 - covered))
-    # A distribution in a single point still needs an interval to be drawn in.
+    low, high = (float(numbers.quantile(level)[0]) for level in (tail, 1.0 - tail))
+    # A distribution at a single point needs an interval to be drawn in.
     if low == high:
         low = low - 0.5
         high = high + 0.5

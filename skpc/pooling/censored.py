@@ -1,8 +1,8 @@
-"""Pools of densities that predict a number of which some training targets are known as ranges.
+"""Pools of densities that predict a censored number: some targets are known as ranges only.
 
-Members learn the rows with the target, and with the cause of the event if there are several, as
-events; held-out targets weigh them by log scores. A target that is known as a range counts with its
-probability where another counts with its density.
+The members learn events (statements about cells): a row, the cause of what happened if there are
+several causes, and the target. They are weighed by log scores of held-out targets: the log density
+of a target known as a value, the log probability of one known as a range.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skpc.pooling.numbers import Gate, NumberPool, possible_rows, target_distrib
 from skpc.pooling.pool import Member, OutOfFold, labelled
 from skpc.queries import Events
 
-#: Rows whose predictive distributions are held at a time.
+#: Number of rows whose predictive distributions are held at a time.
 _ROWS = 1024
 
 
@@ -33,11 +33,11 @@ class CensoredData(NamedTuple):
     Attributes
     ----------
     events : Events
-        Encoded rows, then the cause if there are several, then the target.
+        Encoded rows, followed by the cause if there are several, and the target.
     domain : Domain
-        What their columns are.
+        What the columns of the events are.
     n_features : int
-        Number of columns of the rows alone.
+        Number of columns before the cause and the target.
     rates : sequence of float
         Proportions of cells that are removed from held-out rows.
     """
@@ -49,11 +49,11 @@ class CensoredData(NamedTuple):
 
     @property
     def rows(self) -> Floats:
-        """The rows without what is to be predicted."""
+        """The rows without the cause and the target."""
         return self.events.rows[:, : self.n_features]
 
     def without(self, fold: Fold) -> CensoredData:  # noqa: ARG002
-        """See :class:`~skpc.pooling.pool.TrainingData`: axes follow the rows of each fit."""
+        """See :class:`~skpc.pooling.pool.TrainingData`: each fit chooses bins by its own rows."""
         return self
 
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:  # noqa: ARG002
@@ -62,7 +62,7 @@ class CensoredData(NamedTuple):
         return clone(member.model).fit_events(self.domain, self.events.take(index), weight[index])
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
-        """Log score (nats) of what is known of the target of each test row."""
+        """Log score (nats) of the target of each test row; see :func:`log_scores`."""
         events = self.events.take(fold.test_index)
         density = fitted.row_density
         with without_warnings():
@@ -71,7 +71,7 @@ class CensoredData(NamedTuple):
     def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> NumberPool:
         """A mixture of fixed weights; without rows held out, the densities count equally."""
         scores = np.full(len(mixture), np.nan)
-        pooled = np.nan
+        pool_score = np.nan
         if out_of_fold is not None:
             (log_density_of_members,) = out_of_fold.predictions
             weight = out_of_fold.test_weight
@@ -81,37 +81,35 @@ class CensoredData(NamedTuple):
             log_density_of_mixture = np.logaddexp.reduce(
                 log_density_of_members + log_or_inf(mixture), axis=1
             )
-            pooled = float(share @ log_density_of_mixture)
+            pool_score = float(share @ log_density_of_mixture)
         used = np.flatnonzero(mixture)
         weights = mixture[used]
-        # A constant feature alone: rows all have the same weights.
+        # With a constant as the only feature, all rows have the same weights.
         gate = Gate(used, np.log(weights)[np.newaxis], None)
-        return NumberPool(self.domain, weights, mixture, scores, pooled, used.tolist(), gate)
+        return NumberPool(self.domain, weights, mixture, scores, pool_score, used.tolist(), gate)
 
 
 def log_scores(density: Any, events: Events, rows: Floats, n_features: int) -> Floats:
-    """Log density or log probability (nats) of what is known of targets, given other rows.
+    """Log density or log probability (nats) of targets, and of causes, given rows.
 
     Parameters
     ----------
     density : Density
     events : Events
-        Of which only what is said of targets and causes counts.
+        Their last columns state the causes and targets; the columns before are not read.
     rows : ndarray of shape (n_events, n_features)
-        What is given.
+        The rows that are given, some of whose cells may be removed.
     n_features : int
     """
-    places = np.arange(events.rows.shape[1])
+    columns = np.arange(events.rows.shape[1])
     scores: list[Floats] = []
     for part in gen_batches(len(rows), _ROWS):
-        said = events.take(np.arange(len(rows))[part]).only(places >= n_features)
-        given = np.full(said.rows.shape, np.nan)
+        targets = events.take(np.arange(len(rows))[part]).only(columns >= n_features)
+        given = np.full(targets.rows.shape, np.nan)
         given[:, :n_features] = rows[part]
-        # A row too far away says nothing of its target.
+        # Impossible rows lose their cells, in the joint event too.
         given = possible_rows(density, given)
-        # What was blanked in a row that is too far away stays so in the joint event.
-        known_rows = np.where(places < n_features, given, said.rows)
-        joint = said.with_cells(known_rows)
+        joint = targets.with_cells(np.where(columns < n_features, given, targets.rows))
         scores.append(density.log_density(joint) - density.log_density(given))
     return np.concatenate(scores)
 
@@ -119,18 +117,18 @@ def log_scores(density: Any, events: Events, rows: Floats, n_features: int) -> F
 def cumulative_incidences(pool: NumberPool, rows: Floats, n_causes: int, times: Floats) -> Floats:
     """Probabilities of an event of each cause up to each time, shape (n_rows, n_causes, n_times).
 
-    The last column of ``rows`` is the cause, which is open.
+    The last column of ``rows`` is the cause, whose cells are missing.
     """
     total = np.zeros((len(rows), n_causes, len(times)))
     for weight, member in zip(pool.mixture, pool.densities.values()):
         density = member.row_density
-        place = rows.shape[1] - 1
-        (cause_cells,) = density.posteriors(possible_rows(density, labelled(rows)), [place])
+        cause_column = rows.shape[1] - 1
+        (cause_cells,) = density.posteriors(possible_rows(density, labelled(rows)), [cause_column])
         prob = cause_cells.probabilities
-        # Times are asked for under each cause, which counts by its probability in the row.
+        # The distribution of times given each cause, weighed by the probability of the cause.
         for cause in range(n_causes):
             given = rows.copy()
-            given[:, place] = cause
+            given[:, cause_column] = cause
             cells = target_distributions(density, given)
             below = np.column_stack([cells.cdf(time) for time in times.tolist()])
             total[:, cause] += weight * prob[:, [cause]] * below

@@ -39,7 +39,7 @@ class ClassDensities:
         One for each class, None for a class without rows; with ``joint`` a single one, whose last
         column is the number of the class.
     joint : bool
-        Which of the two it is.
+        Whether there is a single density, of rows and classes.
     class_count : ndarray of shape (n_classes,)
         Total weight of the rows of each class.
     """
@@ -51,16 +51,16 @@ class ClassDensities:
     def log_density(self, events: Events) -> Floats:
         """Log density of encoded rows given each class, shape (n_rows, n_classes).
 
-        That of a class of its own is mixed with the density of all training rows, which weighs as
-        one row.
+        Where each class has a density, it is mixed with the density of all training rows, which has
+        the weight of one row.
         """
         if self.joint:
-            return self._log_density_of_one(events)
+            return self._log_density_by_joint(events)
         log_density_of_classes = [
             d.row_density.log_density(events) if d else -np.inf for d in self.densities
         ]
         log_density = np.stack(np.broadcast_arrays(*log_density_of_classes), axis=1)
-        # That of a class without rows does not matter.
+        # A class without rows needs any weight between zero and one.
         weight = np.where(self.class_count > 0.0, self._weight_of_all(), 0.5)
         log_share = log_or_inf(self._shares())
         log_density_of_all = np.logaddexp.reduce(log_density + log_share, axis=1, keepdims=True)
@@ -82,7 +82,7 @@ class ClassDensities:
             alone = self._class_alone()[code]
             return self.densities[0].row_density.draw_missing(alone, random_state)[:, :-1]
         shares = self._shares()
-        # A part of the rows of a class comes from all classes, as in its density.
+        # The density of a class is mixed with that of all classes, and so are its draws.
         another_class = random_state.choice(len(shares), len(code), p=shares)
         from_all_classes = random_state.random_sample(len(code)) < self._weight_of_all()[code]
         return draw_by_source(
@@ -94,21 +94,23 @@ class ClassDensities:
         )
 
     def _shares(self) -> Floats:
+        """Share of each class in the training rows."""
         return self.class_count / self.class_count.sum()
 
     def _weight_of_all(self) -> Floats:
-        """Weight of the density of all classes in that of each class."""
+        """Weight of the density of all classes in the mixture for each class."""
         return 1.0 / (self.class_count + 1.0)
 
-    def _log_density_of_one(self, events: Events) -> Floats:
+    def _log_density_by_joint(self, events: Events) -> Floats:
+        """Log density of rows given each class by the single density of rows and classes."""
         density = self.densities[0].row_density
         events = events.with_cells(labelled(events.rows))
         log_density = density.log_density(events)
-        # One question about the class instead of one for each class; a row that is too far away
-        # for its density to be positive has no answer.
-        near = events.only(~np.isneginf(log_density)[:, np.newaxis])
-        (label,) = density.posteriors(near, [density.domain.n_features - 1])
-        return log_density[:, np.newaxis] + log_or_inf(label.probabilities) - self.log_prior
+        # By Bayes' rule, one question about the class replaces one for each class. Impossible rows
+        # have no posterior, and are asked about without their cells.
+        possible = events.only(~np.isneginf(log_density)[:, np.newaxis])
+        (posterior,) = density.posteriors(possible, [density.domain.n_features - 1])
+        return log_density[:, np.newaxis] + log_or_inf(posterior.probabilities) - self.log_prior
 
     def _class_alone(self) -> Floats:
         """One row for each class, in which only the class is known."""
@@ -118,7 +120,7 @@ class ClassDensities:
 
 
 class MaskingClassifier(NamedTuple):
-    """A masking ensemble of classifiers, which know numbers of classes.
+    """A masking ensemble of classifiers that predict numbers of classes.
 
     Attributes
     ----------
@@ -134,7 +136,7 @@ class MaskingClassifier(NamedTuple):
     def evidence(self, rows: Floats) -> Floats:
         """Log odds of the classes beyond those of the training rows; -inf for unseen classes."""
         prior = self.class_count / self.class_count.sum()
-        # Where there is no ensemble, the prior stays, and is no evidence.
+        # Without an ensemble the probabilities are the prior, which is no evidence.
         probability = np.tile(prior, (len(rows), 1))
         if self.ensemble is not None and len(rows):
             classes = self.ensemble.models[0].classes_
@@ -157,26 +159,28 @@ def evidence_of(probability: Floats, class_count: Floats) -> Floats:
     """Log odds beyond those of the training rows, from probabilities of the classes."""
     total = class_count.sum()
     prior = class_count / total
-    # One row of doubt, as densities have: leaves of trees may know zeros.
+    # The prior is mixed in with the weight of one row, as in the densities of classes: leaves of
+    # trees may have probabilities of zero.
     probability = (total * probability + prior) / (total + 1.0)
     log_odds = log_or_inf(probability) - np.log(divisors(prior))
     return bounded_evidence(log_odds, class_count)
 
 
 def bounded_evidence(log_density: Floats, class_count: Floats) -> Floats:
-    """Bounded differences of log densities; -inf for a class without rows.
+    """Log densities less that of the most probable class, bounded; -inf for unseen classes.
 
     A row that is impossible under all classes says nothing about its class.
     """
-    best = log_density.max(axis=1, keepdims=True)
-    # To a single member no class is further below the most probable one than this, in nats.
-    most_evidence = 300.0
+    highest = log_density.max(axis=1, keepdims=True)
+    # No member may put a class further below the most probable one than this, in nats.
+    evidence_bound = 300.0
     with np.errstate(invalid="ignore"):
-        gap = np.maximum(log_density - best, -most_evidence)
-    return np.where(class_count > 0.0, np.where(np.isneginf(best), 0.0, gap), -np.inf)
+        evidence = np.maximum(log_density - highest, -evidence_bound)
+    evidence = np.where(np.isneginf(highest), 0.0, evidence)
+    return np.where(class_count > 0.0, evidence, -np.inf)
 
 
-#: What members of a pool are once they are learned.
+#: A learned member of a pool.
 ClassMember = ClassDensities | MaskingClassifier | ForestClassifier
 
 
@@ -187,12 +191,11 @@ class ClassData(NamedTuple):
     ----------
     domain : Domain
     events : Events
-        Encoded rows.
+        Encoded rows, whose cells may be known as ranges and sets.
     rows : ndarray of shape (n_rows, n_features)
-        The same, with draws where cells are known as ranges and sets; these only tell where
-        something is known.
+        The same rows, with draws in place of ranges and sets.
     code : ndarray of shape (n_rows,), int
-        Numbers of their classes.
+        The number of the class of each row.
     classes : ndarray of shape (n_classes,)
         Names of the classes.
     log_prior : ndarray of shape (n_classes,)
@@ -211,7 +214,7 @@ class ClassData(NamedTuple):
 
     def without(self, fold: Fold) -> ClassData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
-        # Axes follow only the rows that the fold leaves to learn from.
+        # Bins may depend only on the rows that the fold leaves to learn from.
         return self._replace(domain=self.domain.with_axes_of(self.rows, fold.train_weight))
 
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> ClassMember:
@@ -238,19 +241,19 @@ class ClassData(NamedTuple):
     ) -> ForestClassifier:
         """Learn a random forest, which needs no masked copies."""
         options = ForestOptions(leaves="auto", min_samples_leaf="auto")
-        # Shape (n_rows, n_classes): a row weighs in the column of its class alone.
+        # Shape (n_rows, n_classes): the weight of a row stands in the column of its class.
         class_weight = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(len(self.classes)))
         forest = learn_forest(self.domain, rows, class_weight, options, random_state)
         return ForestClassifier(forest, class_weight.sum(axis=0))
 
     def _fit_joint(self, model: Any, events: Events, code: Ints, weight: Floats) -> list[Any]:
         """Learn a density of rows and classes."""
-        whole = self.domain.with_category(len(self.classes))
+        joint_domain = self.domain.with_category(len(self.classes))
         labelled_events = events.with_cells(labelled(events.rows, code))
-        return [fit_density(model, whole, labelled_events, weight)]
+        return [fit_density(model, joint_domain, labelled_events, weight)]
 
     def _fit_each_class(self, model: Any, events: Events, code: Ints, weight: Floats) -> list[Any]:
-        """Learn a density of the rows of each class; None of a class without rows."""
+        """Learn a density of the rows of each class; None for a class without rows."""
         densities: list[Any] = []
         for c, name in enumerate(self.classes.tolist()):
             is_class = code == c
@@ -264,19 +267,19 @@ class ClassData(NamedTuple):
         return densities
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, Floats]:
-        """Evidence for the classes, and the log density of the rows with their own classes.
+        """Evidence for the classes, and the joint log density of the test rows and their classes.
 
-        The latter is -inf from a classifier. Shapes (n_test_rows, n_classes) and (n_test_rows,).
+        Shapes (n_test_rows, n_classes) and (n_test_rows,). A classifier has the log density -inf.
         """
         if not isinstance(fitted, ClassDensities):
             return fitted.evidence(fold.test_rows), np.full(len(fold.test_rows), -np.inf)
-        # Test rows lack some cells that their events have.
+        # Some cells have been removed from the test rows, but not from their events.
         events = self.events.take(fold.test_index).only(~np.isnan(fold.test_rows))
         with without_warnings():
             log_density = fitted.log_density(events)
         code = self.code[fold.test_index]
-        labelled = picked(log_density + self.log_prior, code)
-        return bounded_evidence(log_density, fitted.class_count), labelled
+        log_joint = picked(log_density + self.log_prior, code)
+        return bounded_evidence(log_density, fitted.class_count), log_joint
 
     def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> ClassPool:
         """A log pool of the evidence, and a mixture of the densities."""
@@ -285,18 +288,20 @@ class ClassData(NamedTuple):
         pool = LogPool.equal(n_members, len(self.classes))
         losses = np.full(n_members, np.nan)
         if out_of_fold is not None:
-            (evidence, log_density) = out_of_fold.predictions
+            evidence, log_density = out_of_fold.predictions
             weight = out_of_fold.test_weight
             observed = observed_fraction(out_of_fold.test_rows, self.domain)
-            truth = observed, self.code[out_of_fold.test_index], weight, self.log_prior
-            pool = LogPool.fit(evidence, *truth)
-            # A member's own loss is that of a pool which has no other one.
-            alone = LogPool.equal(1, len(self.classes))
-            losses = np.array([alone.log_loss(evidence[:, [m]], *truth) for m in range(n_members)])
-            log_loss = pool.log_loss(evidence, *truth)
-            # The mixture is of the densities that count for the classes, if any.
-            counted = mixture * (pool.weights.max(axis=0) > 0.0)
-            mixture = reweighed(counted if counted.any() else mixture, log_density, weight)
+            test_data = observed, self.code[out_of_fold.test_index], weight, self.log_prior
+            pool = LogPool.fit(evidence, *test_data)
+            # The loss of a member is that of a pool of this member alone.
+            single = LogPool.equal(1, len(self.classes))
+            losses = np.array(
+                [single.log_loss(evidence[:, [m]], *test_data) for m in range(n_members)]
+            )
+            log_loss = pool.log_loss(evidence, *test_data)
+            # If any density has a weight in the log pool, only such densities are mixed.
+            pooled = mixture * (pool.weights.max(axis=0) > 0.0)
+            mixture = reweighed(pooled if pooled.any() else mixture, log_density, weight)
         used = np.flatnonzero((pool.weights.max(axis=0) > 0.0) | (mixture > 0.0)).tolist()
         return ClassPool(self.domain, pool, mixture, losses, log_loss, used)
 
@@ -308,15 +313,15 @@ class ClassPool(NamedTuple):
     ----------
     domain : Domain
     pool : LogPool
-        Weights in the probabilities of the classes.
+        Weights of the members in the probabilities of the classes.
     mixture : ndarray of shape (n_members,)
-        Weights in the density of the rows.
+        Weights of the members in the density of the rows; zero for classifiers.
     member_losses : ndarray of shape (n_members,)
-        Log losses out of fold of the members; NaN without folds.
+        Log losses of the out-of-fold predictions of each member; NaN without folds.
     log_loss : float
-        That of the pool.
+        Log loss of the out-of-fold predictions of the pool.
     used : list of int
-        Members that weigh something.
+        The members with a weight in the pool or the mixture.
     fitted : list of ClassMember or None
     """
 
@@ -331,7 +336,7 @@ class ClassPool(NamedTuple):
     def log_odds(self, events: Events) -> Floats:
         """Log odds of the classes beyond their priors, shape (n_rows, n_classes).
 
-        To members that are no densities, cells known as ranges and sets are missing.
+        Classifiers take cells known as ranges and sets as missing.
         """
         used = np.flatnonzero(self.pool.weights.any(axis=0))
         with without_warnings(len(self.fitted) > 1):
@@ -352,7 +357,7 @@ class ClassPool(NamedTuple):
                 for m in used
             ]
         log_density = np.array(log_density_of_members).T + np.log(self.mixture[used])
-        # Estimates of the probability of nothing are close to one.
+        # The density of an empty row is one, which the estimates of members only come near.
         empty = observed_fraction(events, self.domain) == 0.0
         return np.where(empty, 0.0, np.logaddexp.reduce(log_density, axis=1))
 
@@ -367,14 +372,18 @@ class ClassPool(NamedTuple):
 
 
 def _events_of_class(events: Events, weight: Floats, is_class: Bools) -> tuple[Events, Floats]:
-    """The rows of a class; columns without a value there show those of all rows, as one row."""
+    """The rows of a class, and their weights.
+
+    Where the class has no value of a column, the values of all rows stand in, with the total weight
+    of one row.
+    """
     class_events = events.take(np.flatnonzero(is_class))
     class_weight = weight[is_class]
     empty = ~class_events.are_stated().any(axis=0)
     if not empty.any():
         return class_events, class_weight
-    shown_rows = np.where(empty, events.rows, np.nan)
-    shown = ~np.isnan(shown_rows).all(axis=1)
-    as_one = weight[shown] / weight[shown].sum()
-    cells = np.vstack([class_events.rows, shown_rows[shown]])
-    return class_events.with_cells(cells), np.append(class_weight, as_one)
+    donor_rows = np.where(empty, events.rows, np.nan)
+    is_donor = ~np.isnan(donor_rows).all(axis=1)
+    donor_weight = weight[is_donor] / weight[is_donor].sum()
+    cells = np.vstack([class_events.rows, donor_rows[is_donor]])
+    return class_events.with_cells(cells), np.append(class_weight, donor_weight)

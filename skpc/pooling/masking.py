@@ -1,7 +1,7 @@
-"""Models of incomplete rows: masking ensembles, and linear models of completed rows.
+"""Predictors that are no densities, learned from masked copies of the training rows.
 
-A model that is to predict from incomplete rows learns them best from incomplete rows: each
-training row is in the training data several times, with cells removed at each of some rates.
+A model predicts best from incomplete rows if it has learned from such rows: so each training row is
+in the training data once for each of several rates, with cells removed at that rate.
 """
 
 import warnings
@@ -21,22 +21,19 @@ from skpc.learning.factors import Factors
 from skpc.learning.held_out import deal
 from skpc.pooling.folds import remove_cells
 
-_RATE = 0.2
-#: One row in this many is held out to choose among them, and the number of iterations.
-_HELD_OUT = 5
-#: Linear models of completed rows.
+#: Linear models by name; :class:`LinearOnCompletions` makes them take missing cells.
 _LINEAR = {"logistic": LogisticRegression(max_iter=300), "ridge": Ridge()}
 
 
 class MaskingEnsemble(NamedTuple):
     """Clones of a model trained on masked copies of encoded rows; their answers are averaged.
 
-    Which cells happen to be removed moves a single model by several percent of its error.
+    The error of a single model varies by several percent with the cells that happen to be removed.
 
     Attributes
     ----------
     models : list of fitted classifiers or regressors
-        One for each draw of the cells to remove. Boosting chooses its settings on the first.
+        One for each draw of the cells to remove. Boosting chooses its settings with the first draw.
     """
 
     models: list[Any]
@@ -75,8 +72,9 @@ class MaskingEnsemble(NamedTuple):
         """
         targets = np.tile(target, len(rates))
         weights = np.tile(weight, len(rates))
-        # Boosting sorts weighted rows to bin them: 1.1 s and not .04 for 1,707 x 30 numbers.
-        unequal = weights if np.ptp(weight) > 0.0 else None
+        # Equal weights are left out. With weights boosting sorts the rows to bin them, which takes
+        # 1.1 s instead of .04 for 1,707 x 30 numbers.
+        unequal_weights = weights if np.ptp(weight) > 0.0 else None
         if not isinstance(model, str):
             model = with_categories(model, domain)
         fitted = []
@@ -88,20 +86,20 @@ class MaskingEnsemble(NamedTuple):
                 if isinstance(model, str) and model in _LINEAR:
                     model = LinearOnCompletions(domain, _LINEAR[model])
                 elif isinstance(model, str):
-                    data = domain, copies, targets, unequal, len(rates), random_state
+                    data = domain, copies, targets, unequal_weights, len(rates), random_state
                     model = _boosting(model == "classifier", *data)
-                copy_weight = weights if isinstance(model, LinearOnCompletions) else unequal
+                copy_weight = weights if isinstance(model, LinearOnCompletions) else unequal_weights
                 fitted.append(clone(model).fit(copies, targets, sample_weight=copy_weight))
         return cls(fitted)
 
     def predict(self, rows: Floats, method: str = "predict") -> Floats:
-        """The mean answer of the models to encoded rows."""
+        """The mean of what the models answer about encoded rows, by their method of that name."""
         with one_thread():
             return np.mean([getattr(model, method)(rows) for model in self.models], axis=0)
 
 
 def _with_values(rows: Floats) -> Floats:
-    """Rows whose empty columns are constant: boosting cannot bin what has no value."""
+    """Rows whose empty columns are filled with zeros: boosting cannot bin a column of NaN."""
     return np.where(np.isnan(rows).all(axis=0), 0.0, rows)
 
 
@@ -114,8 +112,8 @@ def with_categories(model: Any, domain: Domain) -> Any:
 
 
 def few_categories(domain: Domain) -> Bools:
-    """The columns that boosting by histograms takes for categories."""
-    # Most categories that boosting takes; a column with more is taken for a number.
+    """Which columns boosting by histograms takes as categories; the others count as numbers."""
+    # Boosting of scikit-learn refuses more categories than this.
     max_categories = 255
     return domain.is_categorical & (domain.n_states <= max_categories)
 
@@ -130,38 +128,40 @@ def _boosting(
     random_state: np.random.RandomState,
 ) -> Any:
     """Boosting with the settings that are best for one row in five, held out."""
-    # Leaves of boosting that compete on held-out rows, more and more until they are no better, and
-    # its learning rate.
-    leaves = (4, 10, 31)
+    learning_rate = 0.2
     max_iter = 300
     patience = 10
+    # Numbers of leaves are tried in turn, until a greater one is no better on held-out rows.
+    leaves = (4, 10, 31)
+    n_parts = 5
     n_rows = len(copies) // n_rates
-    # Classes have even parts in what is held out, and none is held out as a whole.
+    # Each class has its share of the held-out rows, and none is held out as a whole.
     group = target[:n_rows].astype(np.int64) if are_classes else np.zeros(n_rows, np.int64)
-    nothing = np.zeros(n_rows)
-    _, dealt = next(deal(np.ones(n_rows), _HELD_OUT, random_state, group), (nothing, nothing))
+    zeros = np.zeros(n_rows)
+    splits = deal(np.ones(n_rows), n_parts, random_state, group)
+    _, held_weight = next(splits, (zeros, zeros))
     make = HistGradientBoostingClassifier if are_classes else HistGradientBoostingRegressor
     model = make(
         categorical_features=few_categories(domain),
         early_stopping=False,
-        learning_rate=_RATE,
+        learning_rate=learning_rate,
         random_state=random_state.randint(2**31),
     )
-    # So few rows leave none to hold out, and the settings stay as they are.
-    if not dealt.any():
+    # With too few rows to hold one out, the settings stay those of scikit-learn.
+    if not held_weight.any():
         return model
-    # A copy that stayed would give away the answer of a row held out.
-    held = np.tile(dealt > 0.0, n_rates)
+    # All copies of a row are held out together: one left in training would reveal its target.
+    is_held = np.tile(held_weight > 0.0, n_rates)
     train, test = (
         (
             _with_values(copies[is_part]),
             target[is_part],
             None if weight is None else weight[is_part],
         )
-        for is_part in (~held, held)
+        for is_part in (~is_held, is_held)
     )
     held_out = dict(zip(("X_val", "y_val", "sample_weight_val"), test))
-    reached = -np.inf
+    best_score = -np.inf
     for n_leaves in leaves:
         stopped = clone(model).set_params(
             max_leaf_nodes=n_leaves,
@@ -170,21 +170,21 @@ def _boosting(
             n_iter_no_change=patience,
         )
         validation_score = stopped.fit(*train, **held_out).validation_score_
-        # The first of the scores is that before any iteration.
-        best = int(validation_score.argmax())
-        if validation_score[best] <= reached:
+        # Score k is that after k iterations.
+        n_iter = int(validation_score.argmax())
+        if validation_score[n_iter] <= best_score:
             break
-        reached = validation_score[best]
-        model.set_params(max_leaf_nodes=n_leaves, max_iter=max(best, 1))
+        best_score = validation_score[n_iter]
+        model.set_params(max_leaf_nodes=n_leaves, max_iter=max(n_iter, 1))
     return model
 
 
 class LinearOnCompletions(BaseEstimator):
     """A linear model of the scores of numbers and of indicators of categories.
 
-    A missing cell counts by its mean given the cells of its row that are observed, under a normal
-    distribution of all scores and indicators: the expected value of a linear function is that of
-    the expected row.
+    A missing cell is replaced by its mean given the observed cells of its row, under a normal
+    distribution of all scores and indicators: the expected value of a linear function is its value
+    at the expected row.
 
     Parameters
     ----------
@@ -201,12 +201,12 @@ class LinearOnCompletions(BaseEstimator):
     def fit(self, rows: Floats, target: Any, sample_weight: Floats) -> Self:
         """Learn from encoded rows, which may have missing cells."""
         features = self._features(rows)
-        # Neither does a column vary that has no value; fmax and fmin do not see NaN.
+        # A column without any value does not vary either; fmax and fmin skip NaN.
         self.varies_ = np.fmax.reduce(features) > np.fmin.reduce(features)
         self.factors_ = Factors.fit(np.where(self.varies_, features, 0.0), sample_weight)
         self.model_: Any = clone(self.model)
         with warnings.catch_warnings():
-            # The last digits of a member of a pool do not matter.
+            # A member of a pool need not converge to the last digits.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self.model_.fit(self._completed(rows), target, sample_weight)
         return self
@@ -225,14 +225,16 @@ class LinearOnCompletions(BaseEstimator):
         return self.model_.classes_
 
     def _features(self, rows: Floats) -> Floats:
+        """Scores of numbers and indicators of categories, NaN where missing."""
         scores = rows.copy()
-        for column, number in enumerate(self.domain.laws):
-            if number is not None:
-                scores[:, column] = number.scaled(rows[:, column])
+        for column, law in enumerate(self.domain.laws):
+            if law is not None:
+                scores[:, column] = law.scaled(rows[:, column])
         return one_hot(self.domain, scores)
 
     def _completed(self, rows: Floats) -> Floats:
-        # Standard deviations from the mean beyond which a number counts no more for a linear model.
+        """Standardised features of rows whose missing cells are filled with their means."""
+        # Features are clipped at this many standard deviations from their means.
         farthest = 10.0
         features = np.where(self.varies_, self._features(rows), 0.0)
         return np.clip(self.factors_.completed(features), -farthest, farthest)

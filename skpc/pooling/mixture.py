@@ -1,4 +1,4 @@
-"""A mixture of densities of the same encoded rows, which answers what each of them answers."""
+"""Mixtures of densities: how they are weighed, and the mixture as a density of encoded rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from skpc.queries import Events
 from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
 
-#: Rows whose posteriors are held at a time.
+#: Number of rows whose posteriors are held at a time.
 _ROWS = 1024
 
 
 class RowData(NamedTuple):
-    """Rows alone, from which the members of a mixture of densities learn.
+    """Rows without targets, from which the members of a mixture of densities learn.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class RowData(NamedTuple):
     rows : ndarray of shape (n_rows, n_features)
         Distinct encoded rows.
     rows_val : ndarray of shape (n_validation_rows, n_features) or None
-        Rows by which members choose, and when to stop, where they all learn.
+        Validation rows, by which members make choices and stop early.
     """
 
     domain: Domain
@@ -44,7 +44,7 @@ class RowData(NamedTuple):
 
     def without(self, fold: Fold) -> RowData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
-        # Axes that held-out rows have a part in would speak for densities with bins.
+        # Bins that depend on held-out rows would favour densities with bins.
         return RowData(self.domain.with_axes_of(self.rows, fold.train_weight), self.rows)
 
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:
@@ -72,7 +72,7 @@ class RowPool(NamedTuple):
     ----------
     weights : ndarray of shape (n_members,)
     scores : ndarray of shape (n_members + 1,)
-        Mean log densities of the rows that have weighed them, that of the mixture last.
+        Mean log density of the held-out rows under each member, and last under the mixture.
     used : list of int
         All members.
     fitted : list of density estimators
@@ -85,7 +85,7 @@ class RowPool(NamedTuple):
 
     @classmethod
     def weigh(cls, log_density: Floats, weight: Floats) -> RowPool:
-        """By the log density of rows under each member, shape (n_rows, n_members)."""
+        """Weights by the log density of held-out rows under each member, (n_rows, n_members)."""
         weights = mixture_weights(log_density, weight)
         mixed = np.logaddexp.reduce(log_density + log_or_inf(weights), axis=1)
         scores = np.average(np.column_stack([log_density, mixed]), axis=0, weights=weight)
@@ -95,8 +95,8 @@ class RowPool(NamedTuple):
 class DensityMixture(NamedTuple):
     """The density of a mixture of densities; see :class:`skpc.densities.Density`.
 
-    Each answer about a row mixes those of the members by their posterior weights: their weights
-    times what they think of the observed cells of the row.
+    Each answer about a row mixes the answers of the members by their posterior weights, which are
+    proportional to their weights times their densities of the observed cells of the row.
 
     Parameters
     ----------
@@ -107,9 +107,10 @@ class DensityMixture(NamedTuple):
     domain : Domain
         What the columns are.
     cell_weights : ndarray of shape (n_features, n_members), default=None
-        Weights by which the distributions of the cells of each column are mixed, the same in each
-        row, unless it is impossible to a member: good predictions, but not those of one joint
-        density. None: the posterior weights.
+        Weights by which the distributions of the cells of each column are mixed. They are the same
+        in all rows, except that a member has weight zero in rows that are impossible under it. Such
+        cells are predicted well, but do not belong to one joint density. None: the posterior
+        weights.
     """
 
     members: Sequence[Density]
@@ -141,9 +142,8 @@ class DensityMixture(NamedTuple):
             log_cells[possible] = _total(joint[possible])[:, np.newaxis] - without
             # A row that is impossible to a member may be possible without one of its cells.
             for row in np.flatnonzero(~possible):
-                copies = np.tile(rows[row], (rows.shape[1], 1))
-                np.fill_diagonal(copies, np.nan)
-                log_cells[row] = _total(joint[[row]]) - self.log_density(copies)
+                log_without = self.log_density(without_each_cell(rows[row]))
+                log_cells[row] = _total(joint[[row]]) - log_without
         return np.where(np.isnan(rows), np.nan, log_cells)
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
@@ -158,7 +158,7 @@ class DensityMixture(NamedTuple):
         chosen = range(known.shape[1]) if columns is None else columns
         return [
             Predictive.mixture(
-                # Cells that are known of rows that were blanked count as known.
+                # Members that were given an empty row do not have its known cells.
                 [replace(cells_of_member, known=known[:, column]) for cells_of_member in cells],
                 self._weights_of(column, weights),
             )
@@ -183,7 +183,7 @@ class DensityMixture(NamedTuple):
         candidates = np.array(
             [member.modes(events.rows) for member, events in zip(self.members, possible)]
         )
-        # A member has seen nothing of rows impossible to it: their known cells come back.
+        # Members were given empty rows for impossible ones, whose known cells are put back.
         candidates = np.where(np.isnan(rows), candidates, rows)
         log_density = np.array([self.log_density(candidate) for candidate in candidates])
         return candidates[log_density.argmax(axis=0), np.arange(len(rows))]
@@ -212,7 +212,7 @@ class DensityMixture(NamedTuple):
         )
 
     def _joint(self, rows: Any) -> Floats:
-        """Log density of rows and members, shape (n_rows, n_members)."""
+        """Log density of rows under members plus log weight, shape (n_rows, n_members)."""
         parts = [member.log_density(rows) for member in self.members]
         return np.column_stack(parts) + np.log(self.weights)
 
@@ -221,27 +221,33 @@ class DensityMixture(NamedTuple):
         joint = self._joint(rows)
         if self.cell_weights is not None:
             joint = np.where(np.isneginf(joint), joint, np.log(self.weights))
-        best = joint.max(axis=1, keepdims=True)
-        # A row that is impossible under all members does not count.
-        joint = np.where(np.isneginf(best), np.log(self.weights), joint)
+        highest = joint.max(axis=1, keepdims=True)
+        # A row that is impossible under all members does not change their weights.
+        joint = np.where(np.isneginf(highest), np.log(self.weights), joint)
         return softmax(joint, axis=1)
 
     def _weights_of(self, column: int, weights: Floats) -> Floats:
         """Weights of the members for the cells of a column, from their weights in each row."""
         if self.cell_weights is None:
             return weights
-        # A row may be impossible to all members that the column has: the others are left.
+        # A row may be impossible under all members of positive weight: then the others share it.
         cell_weights = (self.cell_weights[column] + SMALLEST_NORMAL) * (weights > 0.0)
         return cell_weights / cell_weights.sum(axis=1, keepdims=True)
 
 
-def _possible(events: Events, weights: Floats) -> list[Events]:
-    """The events for each member, nothing being said in those that it weighs nothing in.
+def without_each_cell(row: Floats) -> Floats:
+    """Copies of a row, each without another of its cells; shape (n_features, n_features)."""
+    return np.where(np.eye(len(row), dtype=bool), np.nan, row)
 
-    What it says of them does not count, and it would refuse a row that is impossible.
+
+def _possible(events: Events, weights: Floats) -> list[Events]:
+    """The events for each member; those in which it has no weight are emptied.
+
+    Its answer about them does not count, and it would refuse a row that is impossible under it.
     """
     return [events.only(weight[:, np.newaxis] > 0.0) for weight in weights.T]
 
 
 def _total(joint: Floats) -> Floats:
+    """Log density of rows under the mixture, shape (n_rows,)."""
     return np.logaddexp.reduce(joint, axis=1)

@@ -24,17 +24,17 @@ from skpc.variables import Form, Law, Normals, Predictive, ScoredNormals
 from skpc.variables.predictive import FormSum
 from skpc.variables.score import Score
 
-#: How many times as wide as the noise the normals around a regressor are: most residuals are small,
-#: and a few are large.
+#: Widths of the normals around the prediction of a regressor, in standard deviations of its noise:
+#: most residuals are small, and a few are large.
 REGRESSOR_SCALES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
-#: Rows whose predictive distributions are held at a time.
+#: Number of rows whose predictive distributions are held at a time.
 _ROWS = 1024
 #: A member is left out if its weight is less than this.
-_SMALLEST = 1e-3
+_SMALLEST_WEIGHT = 1e-3
 
 
 def value_law(domain: Domain) -> Law:
-    """What the last column is, with its values as scores: its atoms and its lattice, if any."""
+    """The law of the target, the last column, on its own scale: its atoms and its lattice."""
     law = domain[domain.n_features - 1].law
     return Law() if law is None else law._replace(score=Score())
 
@@ -42,12 +42,13 @@ def value_law(domain: Domain) -> Law:
 def normals_around(
     law: Law, mean: Floats, sd: Floats, weights: Floats, atoms: Floats
 ) -> ScoredNormals:
-    """Mixtures of normals around one mean for each row, and atoms with these probabilities.
+    """Mixtures of normals and atoms around the prediction of a regressor for each row.
 
-    The normals are ``REGRESSOR_SCALES`` times as wide as the standard deviation of the row, and
-    have weights of shape (n_rows, n_scales).
+    ``mean`` and ``sd`` (n_rows,) are those of the prediction. The normals of a row are
+    ``REGRESSOR_SCALES`` times as wide as ``sd``, and have ``weights`` (n_rows, n_scales); ``atoms``
+    (n_rows, n_atoms) are the probabilities of the atoms.
     """
-    # Atoms that have rounded up to all of the mass still leave something to the normals.
+    # Where the probabilities of atoms round to one, the normals still have some mass.
     bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), SMALLEST_NORMAL)
     means = np.broadcast_to(law.place(mean)[:, np.newaxis], weights.shape)
     normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, bulk * weights)
@@ -55,18 +56,17 @@ def normals_around(
 
 
 def density_in_cells(step: float, form: Form, values: Floats) -> Floats:
-    """Log density (nats) of each distribution at a value of its own.
+    """Log density (nats) of the distribution of each row at the value of the row.
 
-    On a lattice it is the mean density in the cell of the value.
+    On a lattice it is the mean density in the lattice cell of the value.
     """
     log_density = form.log_density(values)
-    # A smaller probability of a cell is taken from the density in its middle.
+    # For smaller probabilities of a lattice cell, the density in its middle is more exact.
     smallest_mass = 1e-10
     if step > 0.0:
         mass = form.below(values + step / 2) - form.below(values - step / 2)
-        # Differences of numbers close to one are rounding.
-        exact = mass > smallest_mass
-        log_density[exact] = np.log(mass[exact] / step)
+        is_exact = mass > smallest_mass
+        log_density[is_exact] = np.log(mass[is_exact] / step)
     return log_density
 
 
@@ -81,16 +81,16 @@ def atom_probabilities(law: Law, predictive: Predictive) -> Floats:
 
 
 class TargetRegressor(NamedTuple):
-    """What predicts the target where it is not an atom.
+    """A fitted regressor of the targets that are no atoms.
 
     Attributes
     ----------
     model : MaskingEnsemble or fitted regressor
-        Models from encoded rows to the target less ``centre``, over ``scale``. A regressor alone
-        predicts the standard deviation over missing cells too.
+        Predicts ``(target - centre) / scale`` from encoded rows.
     centre, scale : float
     has_std : bool
-        Whether the standard deviations are used: all training rows were complete.
+        Whether the model is asked for standard deviations over missing cells. An ensemble has none;
+        a regressor is asked only if all training rows were complete.
     """
 
     model: Any
@@ -99,7 +99,7 @@ class TargetRegressor(NamedTuple):
     has_std: bool
 
     def mean_and_sd(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Prediction of each row, and how far it is uncertain by the account of the model."""
+        """Predictions of rows, and their standard deviations over missing cells; 0 if unknown."""
         mean, sd = (
             self.model.predict(rows, return_std=True)
             if self.has_std
@@ -111,7 +111,7 @@ class TargetRegressor(NamedTuple):
 def target_distributions(density: Any, rows: Floats) -> Predictive:
     """Distribution of the target of each row by a density of rows and targets."""
     rows = labelled(rows)
-    # Rows are rarely too far away, and asking first would double the work.
+    # Impossible rows are rare, and looking for them first would double the work.
     try:
         (cells,) = density.posteriors(rows, [rows.shape[1] - 1])
     except ValueError:
@@ -120,13 +120,17 @@ def target_distributions(density: Any, rows: Floats) -> Predictive:
 
 
 def possible_rows(density: Any, rows: Floats) -> Floats:
-    """Rows too far away for their density to be positive say nothing about their targets."""
-    is_far = np.isneginf(density.log_density(rows))
-    return np.where(is_far[:, np.newaxis], np.nan, rows)
+    """Rows of which those that are impossible under the density lose all cells.
+
+    They are too far from the training rows for their density to be positive, and so say nothing
+    about their targets.
+    """
+    is_impossible = np.isneginf(density.log_density(rows))
+    return np.where(is_impossible[:, np.newaxis], np.nan, rows)
 
 
 class NumberData(NamedTuple):
-    """Rows and numbers, from which the members of a pool learn.
+    """Rows and numeric targets, from which the members of a pool learn.
 
     Attributes
     ----------
@@ -152,7 +156,7 @@ class NumberData(NamedTuple):
 
     def without(self, fold: Fold) -> NumberData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
-        # Axes follow only the rows that the fold leaves to learn from.
+        # Bins may depend only on the rows that the fold leaves to learn from.
         rows = labelled(self.rows, self.values)
         return self._replace(domain=self.domain.with_axes_of(rows, fold.train_weight))
 
@@ -174,8 +178,6 @@ class NumberData(NamedTuple):
         A regressor that predicts its standard deviation over missing cells learns from the rows as
         they are, others learn from masked copies.
         """
-        # Decimal digits of standardised targets that regressors see.
-        digits = 7
         if not len(values) or values.min() == values.max():
             return None
         share = weight / weight.sum()
@@ -183,6 +185,7 @@ class NumberData(NamedTuple):
         centre = float(share @ values)
         scale = float(np.sqrt(share @ (values - centre) ** 2))
         # Rounded far above the spacing of floats, so that trees are the same in any unit.
+        digits = 7
         scaled = np.round((values - centre) / scale, digits)
         if not isinstance(model, str) and "return_std" in signature(model.predict).parameters:
             model = with_categories(model, features).fit(rows, scaled, sample_weight=weight)
@@ -193,8 +196,8 @@ class NumberData(NamedTuple):
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
         """Means, variances and log densities of the test targets, and probabilities of atoms.
 
-        A regressor knows the variance over missing cells only. Its other answers are NaN, as its
-        noise is not known yet; so are all where it could not be learned.
+        Of a regressor the variance is that over missing cells alone; log densities and atoms are
+        NaN, as its noise is not known yet. All answers are NaN where it could not be learned.
         """
         n_rows = len(fold.test_rows)
         rows = fold.test_rows
@@ -225,7 +228,7 @@ class NumberData(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """Weights of the components of members: ``softmax(features @ coef)`` for each row.
+    """Weights of the components of a linear pool in each row: ``softmax(features @ coef)``.
 
     Attributes
     ----------
@@ -234,8 +237,8 @@ class Gate(NamedTuple):
         ``REGRESSOR_SCALES``.
     coef : ndarray of shape (n_features, n_components)
     features : GatingFeatures or None
-        What the weights depend on. None where nothing has weighed the densities; the only feature
-        is a constant one.
+        The features of a row. None where no rows were held out to weigh the densities: then the
+        only feature is a constant one.
     """
 
     member: Ints
@@ -251,15 +254,15 @@ class NumberPool(NamedTuple):
     domain : Domain
         What the columns of the rows are, and last the target.
     mixture : ndarray of shape (n_densities,)
-        Weights of the densities among themselves. Their mixture gives the probabilities of atoms,
-        which regressors do not know, and says how uncertain a target is.
+        Weights of the mixture of the densities alone. It gives the probabilities of atoms, which
+        regressors do not know, and the variance of the target, which the gate reads.
     weights : ndarray of shape (n_members,)
         Mean weights of the members.
     member_log_densities : ndarray of shape (n_members,)
-        Mean log densities of the test targets under each member, in nats; NaN of one that could not
-        be learned.
+        Mean log densities of the test targets under each member, in nats; NaN for a member that
+        could not be learned.
     log_density : float
-        That of the pool.
+        Mean log density of the test targets under the pool, in nats.
     used : list of int
         The members that are learned from all rows, densities first.
     gate : Gate
@@ -280,7 +283,7 @@ class NumberPool(NamedTuple):
 
     @property
     def law(self) -> Law | None:
-        """What the target is; None with plain margins."""
+        """The law of the target; None with plain margins."""
         return self.domain[self.domain.n_features - 1].law
 
     @property
@@ -295,15 +298,15 @@ class NumberPool(NamedTuple):
         return Predictive([*chain(*forms)], unknown, law=self.law)
 
     def log_density_at(self, rows: Floats, values: Floats) -> Floats:
-        """Log density (nats) of the target of each row at a value of its own."""
+        """Log density (nats) of the target of each row at the value of the row."""
         form = FormSum(self.predictive(rows).terms)
-        # Densities that nothing has weighed speak for themselves.
+        # Without a gate that was fitted to cells of the lattice, densities answer as they are.
         step = 0.0 if self.gate.features is None else value_law(self.domain).step
         return density_in_cells(step, form, values)
 
     def log_density_of_rows(self, rows: Floats) -> Floats:
         """Log density (nats) of the rows themselves, whatever their targets."""
-        members = [one.row_density for one in self.densities.values()]
+        members = [density.row_density for density in self.densities.values()]
         rows = labelled(rows)
         with without_warnings(len(members) > 1):
             log_density = np.column_stack([density.log_density(rows) for density in members])
@@ -329,18 +332,19 @@ class NumberPool(NamedTuple):
     def _draw_normals(
         self, form: ScoredNormals, row: Ints, random_state: np.random.RandomState
     ) -> Floats:
-        """Draws for some rows by a regressor."""
+        """One draw for each of the rows ``row`` from the distributions of a regressor."""
         column = form.column
         n_rows = len(row)
         prob = np.hstack([form.rest.rows, form.atom_prob])[row]
-        part = np.arange(n_rows), draw_states(prob, random_state)
+        chosen = np.arange(n_rows), draw_states(prob, random_state)
         atoms = np.tile(column.atoms, (n_rows, 1))
         place = form.rest.mean[row] + form.rest.sd[row] * random_state.standard_normal((n_rows, 1))
-        drawn = np.hstack([column.at_place(place), atoms])[part]
+        # Each row draws from all its normals and atoms, of which the chosen one counts.
+        drawn = np.hstack([column.at_place(place), atoms])[chosen]
         return drawn if self.law is None else self.law.values(drawn)
 
     def _forms(self, rows: Floats) -> tuple[dict[int, Sequence[Any]], Floats]:
-        """What each member that is used adds to the distributions, and weights of components."""
+        """The weighed distributions by each member used, and weights (n_rows, n_components)."""
         with without_warnings(len(self.used) > 1):
             cells_of_densities = {
                 m: target_distributions(density.row_density, rows)
@@ -358,7 +362,7 @@ class NumberPool(NamedTuple):
             m: FormSum(member_cells.terms).scaled(weights[:, member == m]).forms
             for m, member_cells in cells_of_densities.items()
         }
-        # Regressors are in a pool only if it has features, so that `atoms` are known.
+        # A pool with regressors has features, so that `atoms` were computed above.
         for m, noise in self.noise.items():
             mean, sd = self.fitted[m].mean_and_sd(rows)
             sd = noise.sds(sd, gating)
@@ -367,7 +371,7 @@ class NumberPool(NamedTuple):
 
 
 def _weigh(data: NumberData, is_density: Bools, out_of_fold: OutOfFold) -> NumberPool:
-    """Fit the noise of regressors, and the weights of all members."""
+    """Fit the noise of regressors, and the weights of all members, to out-of-fold predictions."""
     values = data.values[out_of_fold.test_index]
     weight = out_of_fold.test_weight
     share = weight / weight.sum()
@@ -375,55 +379,54 @@ def _weigh(data: NumberData, is_density: Bools, out_of_fold: OutOfFold) -> Numbe
     mean, variance, log_density, atoms = out_of_fold.predictions
     mixture = mixture_weights(log_density[:, is_density], weight)
     # The variance of a mixture is that within members, and that of their means.
-    spread = (mean - (mean[:, is_density] @ mixture)[:, np.newaxis]) ** 2 + variance
-    spread = spread[:, is_density] @ mixture
+    squares = (mean - (mean[:, is_density] @ mixture)[:, np.newaxis]) ** 2 + variance
+    mixture_variance = squares[:, is_density] @ mixture
     rows = out_of_fold.test_rows
     target_variance = float(data.values.var())
-    features = GatingFeatures.fit(data.features, rows, spread, target_variance)
-    gating = features.transform(rows, spread)
+    features = GatingFeatures.fit(data.features, rows, mixture_variance, target_variance)
+    gating = features.transform(rows, mixture_variance)
     # (n_rows, n_densities, n_atoms) weighed by (n_densities,) gives (n_rows, n_atoms).
     atoms = np.tensordot(atoms[:, is_density], mixture, axes=(1, 0))
-    is_rest = ~law.is_atom(values)
-    is_learned = is_density | (~np.isnan(mean).any(axis=0) & is_rest.any())
+    is_no_atom = ~law.is_atom(values)
+    is_learned = is_density | (~np.isnan(mean).any(axis=0) & is_no_atom.any())
     noise: dict[int, HeteroscedasticNoise] = {}
     components = {m: log_density[:, [m]] for m in np.flatnonzero(is_density).tolist()}
     for m in np.flatnonzero(is_learned & ~is_density).tolist():
         residual = values - mean[:, m]
         sd = np.sqrt(variance[:, m])
-        rest_residuals = residual[is_rest], sd[is_rest], gating[is_rest], weight[is_rest]
-        noise[m] = HeteroscedasticNoise.fit(*rest_residuals)
-        normals = mean[:, m], noise[m].sds(sd, gating)
+        # Atoms are no errors of a regressor.
+        noise_data = (part[is_no_atom] for part in (residual, sd, gating, weight))
+        noise[m] = HeteroscedasticNoise.fit(*noise_data)
+        mean_and_sd = mean[:, m], noise[m].sds(sd, gating)
+        # One component for each scale, which has all the weight of the normals there.
         forms = [
-            normals_around(law, *normals, np.tile(scale_alone, (len(values), 1)), atoms)
-            for scale_alone in np.eye(len(REGRESSOR_SCALES))
+            normals_around(law, *mean_and_sd, np.tile(scale_weights, (len(values), 1)), atoms)
+            for scale_weights in np.eye(len(REGRESSOR_SCALES))
         ]
         components[m] = np.column_stack(
             [density_in_cells(law.step, form, values) for form in forms]
         )
-        # Atoms have their part in the mean; normals of all widths share it.
+        # With the atoms the mean is another one, the same for all scales.
         mean[:, m] = forms[0].means()
-    member = np.repeat(
-        list(components),
-        [member_log_density.shape[1] for member_log_density in components.values()],
-    )
     log_density = np.hstack([*components.values()])
     scales = [REGRESSOR_SCALES if m in noise else np.ones(1) for m in components]
-    # A regressor is scored by the normal that is as wide as its noise.
+    member = np.repeat(list(components), [*map(len, scales)])
+    # The score of a regressor is that of its normal of scale one.
     is_unscaled = np.concatenate(scales) == 1.0
     coef = fit_gate(log_density, mean[:, member], values, gating, weight, is_unscaled)
     log_weight = log_softmax(gating @ coef, axis=1)
     weights = group_sums(member, share @ np.exp(log_weight), len(is_density))
     scores = np.full(len(is_density), np.nan)
     scores[member[is_unscaled]] = share @ log_density[:, is_unscaled]
-    log_pooled = np.logaddexp.reduce(log_density + log_weight, axis=1)
-    pooled = float(share @ log_pooled)
-    counts = weights >= _SMALLEST
-    weights[~counts] = 0.0
-    # Densities that weigh little still tell atoms, and how uncertain targets are.
-    counts[is_density] |= mixture > 0.0
-    # The softmax of those that stay shares out the weights of those left out.
-    gate = Gate(member[counts[member]], coef[:, counts[member]], features)
-    noise = {m: member_noise for m, member_noise in noise.items() if counts[m]}
-    mixture = mixture[counts[is_density]]
-    used = np.flatnonzero(counts).tolist()
-    return NumberPool(data.domain, mixture, weights, scores, pooled, used, gate, noise)
+    log_density_of_pool = np.logaddexp.reduce(log_density + log_weight, axis=1)
+    pool_score = float(share @ log_density_of_pool)
+    is_used = weights >= _SMALLEST_WEIGHT
+    weights[~is_used] = 0.0
+    # Densities of small weight still count in the mixture.
+    is_used[is_density] |= mixture > 0.0
+    # The softmax over the members used shares out the weights of those left out.
+    gate = Gate(member[is_used[member]], coef[:, is_used[member]], features)
+    noise = {m: member_noise for m, member_noise in noise.items() if is_used[m]}
+    mixture = mixture[is_used[is_density]]
+    used = np.flatnonzero(is_used).tolist()
+    return NumberPool(data.domain, mixture, weights, scores, pool_score, used, gate, noise)

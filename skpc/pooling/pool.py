@@ -1,7 +1,7 @@
-"""A pool: members learned in folds, weighed by what they predict there, learned from all rows.
+"""A pool: members are weighed by their out-of-fold predictions, and learned from all rows.
 
-What is to be predicted makes no difference here. The training data say how a member learns from
-them and what it predicts, and how members are weighed by that: classes, numbers, or rows alone.
+This module is the same for all that pools predict. A class of training data for each kind (classes,
+numbers, or the rows themselves) says how a member learns and predicts, and how members are weighed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
 from skpc.queries import Events
 
-#: What is said of members that fail to learn.
+#: Added to warnings and errors of members that fail to learn.
 NEEDED = "Members learn from encoded rows, and must take missing cells and sample_weight."
 
 
@@ -32,10 +32,10 @@ class Member(NamedTuple):
     model : density estimator, or what :meth:`MaskingEnsemble.fit` takes
     is_density : bool
     joint : bool, default=True
-        Whether a density is one of rows and what is to be predicted, or one for each class.
+        Whether a density is learned of rows and targets jointly, or of the rows of each class.
     keeps_choices : bool, default=False
-        Whether a density keeps in each fold what all rows have chosen, such as a number of
-        components: that costs less, and flatters members that choose much.
+        Whether a density keeps in each fold the choices made from all rows, such as a number of
+        components. That is fast, and flatters members that choose much.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Member(NamedTuple):
 
 
 class OutOfFold(NamedTuple):
-    """What members predict for rows that they have not learned from, the folds one after another.
+    """Predictions for test rows by members that have not learned from them, fold after fold.
 
     Attributes
     ----------
@@ -62,27 +62,35 @@ class OutOfFold(NamedTuple):
 
 
 class TrainingData(Protocol):
-    """What the members of a pool learn from, and how they are weighed."""
+    """What the members of a pool learn from, what they predict, and how they are weighed."""
 
     def without(self, fold: Fold) -> Self:
-        """The data as they are known where the rows of a fold are not."""
+        """The same data, with nothing that was learned from the held-out rows of a fold."""
 
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:
-        """Learn a member from the rows of positive weight, and from these alone.
+        """Learn a member from the rows of positive weight only.
 
-        A masking ensemble has a model for each of the seeds.
+        A masking ensemble learns a model for each of the seeds.
         """
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
-        """What a learned member says of the test rows of a fold."""
+        """Predictions of a fitted member for the test rows of a fold, arrays (n_test_rows, ...)."""
 
     def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> Any:
-        """A pool without its learned members; None where no rows could be held out.
+        """Weigh the members; return a pool that lacks its fitted members.
 
-        ``mixture`` are equal weights of the members that are densities, zero for the others.
+        Parameters
+        ----------
+        mixture : ndarray of shape (n_members,)
+            Equal weights of the members that are densities, zero for the others.
+        out_of_fold : OutOfFold or None
+            None where no rows were held out.
 
-        A NamedTuple with ``used``, the numbers of the members that count, and ``fitted``, all
-        members after these have learned from all rows, None in place of the others.
+        Returns
+        -------
+        NamedTuple
+            With the field ``used``, the numbers of the members that count, and the field
+            ``fitted``, in which :func:`learn_pool` puts the members.
         """
 
 
@@ -105,7 +113,7 @@ def learn_pool(
         Positive weights of the rows.
     folds : sequence of Fold
     n_jobs : int or None
-        How many members and folds are learned side by side.
+        Number of fits that run at a time.
     random_state : RandomState instance
     verbose : int
         Whether to show progress.
@@ -113,12 +121,12 @@ def learn_pool(
     Returns
     -------
     NamedTuple
-        What ``data.weigh`` returns, with its members.
+        What ``data.weigh`` returns. Its field ``fitted`` has the members that count, learned from
+        all rows, and None in place of the others.
     """
-    # Draws of the cells that are removed for models of masked copies, where these learn all rows;
-    # one will do to weigh them.
-    n_draws = 3
-    seeds = random_state.randint(2**31, size=(len(members), n_draws)).tolist()
+    # A masking ensemble of all rows has this many models; in the folds one is enough.
+    n_models = 3
+    seeds = random_state.randint(2**31, size=(len(members), n_models)).tolist()
     with progress(len(members) * (1 + len(folds)), "fits", verbose) as advance:
         parallel = Parallel(n_jobs=n_jobs, return_as="generator")
 
@@ -129,11 +137,11 @@ def learn_pool(
                 advance(1.0)
             return results
 
-        fitted = run(delayed(data.fit)(*task) for task in zip(members, repeat(weight), seeds))
-        # What counts in a fold is learned without it: choices too, such as numbers of leaves.
+        fitted = run(delayed(data.fit)(*args) for args in zip(members, repeat(weight), seeds))
+        # Members without `keeps_choices` choose anew in each fold, without its test rows.
         fold_members = [
-            task._replace(model=known) if task.keeps_choices else task
-            for task, known in zip(members, fitted)
+            member._replace(model=fitted_member) if member.keeps_choices else member
+            for member, fitted_member in zip(members, fitted)
         ]
         predictions = run(
             delayed(_predict_fold)(data_of_fold, member, member_seeds[:1], fold)
@@ -143,15 +151,14 @@ def learn_pool(
         is_density = np.array([member.is_density for member in members])
         out_of_fold = _gather(folds, predictions) if folds else None
         pool = data.weigh(is_density / max(is_density.sum(), 1), out_of_fold)
-    used = [fitted[m] if m in pool.used else None for m in range(len(members))]
-    return pool._replace(fitted=used)
+    used_members = [member if m in pool.used else None for m, member in enumerate(fitted)]
+    return pool._replace(fitted=used_members)
 
 
 def fit_density(model: Any, domain: Domain, rows: Any, weight: Floats) -> Any:
-    """Learn a density from the rows of positive weight, which may be equal.
+    """Learn a density from the rows of positive weight; equal rows are merged.
 
-    ``model`` is a density estimator, or what this has returned for all rows, which shows what to
-    choose. From events with ranges all is chosen again.
+    A ``model`` that is fitted already keeps its choices, except with ranges in the rows.
     """
     events = Events.of(rows)
     if events.has_intervals:
@@ -160,7 +167,7 @@ def fit_density(model: Any, domain: Domain, rows: Any, weight: Floats) -> Any:
 
 
 def reweighed(mixture: Floats, log_density: Floats, weight: Floats) -> Floats:
-    """Weights of the members that had some, by log densities of shape (n_rows, n_members)."""
+    """Weights by log densities (n_rows, n_members); members without a weight stay without."""
     weights = np.zeros_like(mixture)
     counts = mixture > 0.0
     weights[counts] = mixture_weights(log_density[:, counts], weight)
@@ -168,12 +175,15 @@ def reweighed(mixture: Floats, log_density: Floats, weight: Floats) -> Floats:
 
 
 def labelled(rows: Floats, target: Any = np.nan) -> Floats:
-    """Rows with what is to be predicted as a last column; NaN where it is unknown."""
+    """Rows with the target as their last column; NaN where it is unknown."""
     return np.column_stack([rows, np.broadcast_to(target, len(rows))])
 
 
 def draw_by_source(source: Ints, n_columns: int, draw: Callable[[int, Bools], Floats]) -> Floats:
-    """Rows drawn from several models: ``draw`` those of a source, given which these are."""
+    """Rows drawn from several models: row i from model ``source[i]``.
+
+    ``draw(k, is_source)`` returns a draw from model k for each row that ``is_source`` marks.
+    """
     rows = np.empty((len(source), n_columns))
     for k in np.unique(source).tolist():
         rows[source == k] = draw(k, source == k)
@@ -188,15 +198,12 @@ def _predict_fold(
 
 
 def _gather(folds: Sequence[Fold], predictions: list[tuple[Floats, ...]]) -> OutOfFold:
-    """Predictions of all members for a fold, those for another, and so on, side by side."""
+    """Join the predictions of all members for all folds."""
     n_members = len(predictions) // len(folds)
     # Predictions stand fold by fold, and within a fold member by member.
-    member_predictions = [zip(*predictions[m::n_members]) for m in range(n_members)]
     joined = [
-        [np.concatenate(fold_predictions) for fold_predictions in member]
-        for member in member_predictions
+        np.stack([np.concatenate(arrays[m::n_members]) for m in range(n_members)], axis=1)
+        for arrays in zip(*predictions)
     ]
     test_parts = map(np.concatenate, zip(*(fold[1:] for fold in folds)))
-    return OutOfFold(
-        tuple(np.stack(member_parts, axis=1) for member_parts in zip(*joined)), *test_parts
-    )
+    return OutOfFold(tuple(joined), *test_parts)

@@ -78,7 +78,7 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
 from skpc import CircuitImputer, MultipleImputer
 from skpc.domain import Domain
-from skpc.imputation import chains, energy_distance, energy_i_score, regressions
+from skpc.imputation import chains, column_regressions, energy_distance, energy_i_score
 from skpc.imputation.regressions import draw_linear, draw_logit
 from tests.benchmarks import mice
 from tests.benchmarks.mixed_tables import file_of
@@ -210,7 +210,7 @@ def _fixed_logit(
 def _fixed(table: pd.DataFrame, n: int, seed: int) -> Any:
     """Coefficients are estimated and not drawn, as trees are: what drawing them costs."""
     with (
-        mock.patch.object(regressions, "draw_linear", _fixed_linear),
+        mock.patch.object(column_regressions, "draw_linear", _fixed_linear),
         mock.patch.object(chains, "draw_logit", _fixed_logit),
     ):
         return _multiple(table, n, seed)

@@ -19,7 +19,7 @@ from skpc import (
     StackedDensity,
     TableMixture,
 )
-from skpc.pooling.error_tails import SPREAD
+from skpc.pooling.error_tails import TAIL_SHARE
 from tests.naive import cell_errors as naive
 
 
@@ -163,11 +163,11 @@ def test_rows_have_the_density_of_a_sum_over_sets_of_wrong_cells():
     def log_density(row):
         return float(detector.density_.score_samples(row[np.newaxis])[0])
 
-    rate = detector._rates.draws
+    rate = detector._rates.replaced
     for row in X[:4]:
         alone = np.where(np.eye(4, dtype=bool), row, np.nan)
         margins = np.exp(detector.density_.score_samples(alone))
-        log_error = np.log((1 - SPREAD) * margins + SPREAD / 2)
+        log_error = np.log((1 - TAIL_SHARE) * margins + TAIL_SHARE / 2)
         listed = naive.hypotheses(log_density, row, log_error)
         draws, expected = naive.judge(listed, rate)
         assert detector.score_samples([row])[0] == pytest.approx(expected, abs=1e-9)

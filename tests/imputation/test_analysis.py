@@ -22,9 +22,14 @@ from skpc.imputation.analysis import (
     draw_number,
     read_analysis,
 )
-from skpc.imputation.hazards import HazardDraw, draw_hazards
 from skpc.imputation.passive import read_passive
-from skpc.imputation.regressions import LinearDraw, LogitDraw, draw_logit
+from skpc.imputation.regressions import (
+    HazardDraw,
+    LinearDraw,
+    LogitDraw,
+    draw_hazards,
+    draw_logit,
+)
 from tests.naive import imputation as naive
 
 RIDGE = 0.1

@@ -8,13 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpc import TableMixture
 from skpc.imputation.analysis import read_analysis
 from skpc.imputation.chains import FEWEST_OBSERVED, Chains, Predictors
+from skpc.imputation.column_regressions import MOST_LEVELS, MatchedNumbers, PooledCategories
 from skpc.imputation.passive import read_passive
-from skpc.imputation.regressions import (
-    MOST_LEVELS,
-    LogitDraw,
-    MatchedNumbers,
-    PooledCategories,
-)
+from skpc.imputation.regressions import LogitDraw
 
 SEEDS = [1, 2, 3]
 

@@ -8,14 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from skpc._random import draw_states
-from skpc.imputation.regressions import (
-    N_DONORS,
-    LogitDraw,
-    MatchedNumbers,
-    PooledCategories,
-    draw_linear,
-    draw_logit,
-)
+from skpc.imputation.column_regressions import N_DONORS, MatchedNumbers, PooledCategories
+from skpc.imputation.regressions import LogitDraw, draw_linear, draw_logit
 from tests.naive import imputation as naive
 
 LOGIT_RIDGE = 0.1

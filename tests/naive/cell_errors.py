@@ -31,7 +31,7 @@ def hypotheses(log_density, row, log_error, sure=(), least=1.0, chain=2):
 
 
 def judge(listed, rate):
-    """Probability of each cell to be drawn, and log density, from hypotheses at some rates."""
+    """Probability that each cell is replaced, and log density, from hypotheses at some rates."""
     prior = {
         wrong: math.prod(rate[v] if v in wrong else 1.0 - rate[v] for v in range(len(rate)))
         for wrong in listed

@@ -22,7 +22,8 @@ from skpc.domain import Declared, Domain, merge_rows
 from skpc.estimators._fillers import LinearFiller
 from skpc.learning.held_out import deal
 from skpc.learning.simplex import mean_weights
-from skpc.pooling.folds import Fold, cell_errors, column_variances, fit_to_parts, log_score
+from skpc.pooling.choice import column_variances, fit_to_parts, log_score, prediction_errors
+from skpc.pooling.folds import Fold
 from tests.naive import calibration as naive
 
 
@@ -78,7 +79,7 @@ def explained(densities, held, weight, left):
     domain = densities[0].domain_
     variance = column_variances(domain, held, weight)
     errors = [
-        cell_errors(one._density, held, weight, left, variance, domain.is_categorical)
+        prediction_errors(one._density, held, weight, left, variance, domain.is_categorical)
         for one in densities
     ]
     # All columns that vary are of one kind.
@@ -183,7 +184,7 @@ def test_densities_score_nothing_where_no_cell_was_removed():
     complete = rows, weight, rows
     assert log_scores(densities, *complete) == [0.0]
     variance = column_variances(domain, *complete[:2])
-    errors = cell_errors(densities[0]._density, *complete, variance, domain.is_categorical)
+    errors = prediction_errors(densities[0]._density, *complete, variance, domain.is_categorical)
     assert [len(of_kind) for of_kind in errors] == [0, 0]
 
 

@@ -5,13 +5,13 @@ import pytest
 from scipy.stats import t
 
 from skpc.domain import Declared, Domain
-from skpc.pooling.error_tails import WrongCells
+from skpc.pooling.error_tails import ErrorTail
 
 
-def tail_of(values: np.ndarray, **declared) -> WrongCells:
+def tail_of(values: np.ndarray, **declared) -> ErrorTail:
     rows = values[:, np.newaxis]
     domain = Domain.fit(rows, Declared(**declared))
-    return WrongCells.fit(domain[0], domain.encode(rows)[:, 0], np.ones(len(rows)))
+    return ErrorTail.fit(domain[0], domain.encode(rows)[:, 0], np.ones(len(rows)))
 
 
 def test_numbers_have_three_student_tails_around_their_median():
@@ -31,7 +31,7 @@ def test_categories_are_alike():
     np.testing.assert_allclose(np.exp(tail.log_density(np.arange(3.0))), 1 / 3)
     by_margin = (np.array([0.8, 0.15, 0.05]) ** 2).sum()
     # As if one more cell were unlike all others.
-    assert tail.hits == pytest.approx((0.75 * by_margin + 0.25 / 3) * 100 / 101)
+    assert tail.hit_probability == pytest.approx((0.75 * by_margin + 0.25 / 3) * 100 / 101)
 
 
 def test_atoms_have_probabilities_and_lattices_have_steps():

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.domain import Domain, Numbers
-from skpc.pooling.error_tails import SPREAD, WrongCells
+from skpc.pooling.error_tails import TAIL_SHARE, ErrorTail
 from skpc.pooling.errors import (
     MEAN_RATE,
     CheckedCells,
@@ -21,7 +21,7 @@ from tests.naive import cell_errors as naive
 from tests.zoo import random_circuit, random_deterministic_circuit, random_rows
 
 #: A column of which no two cells are alike.
-NO_HITS = WrongCells(Numbers())
+NO_HITS = ErrorTail(Numbers())
 
 
 class Answers:
@@ -57,7 +57,7 @@ def log_margins(circuits, row):
 def log_errors(circuits, row, log_tail):
     """Log density of each cell as a wrong one: its margin, or a number far from all."""
     margins = np.exp(log_margins(circuits, row))
-    return np.log((1 - SPREAD) * margins + SPREAD * np.exp(log_tail))
+    return np.log((1 - TAIL_SHARE) * margins + TAIL_SHARE * np.exp(log_tail))
 
 
 @pytest.mark.parametrize("make", [random_circuit, random_deterministic_circuit])
@@ -69,7 +69,7 @@ def test_probabilities_and_densities_equal_loops_over_hypotheses(make, kinds):
         rows = random_rows(seed, circuits[0], 6, 0.2)
         rate = np.random.default_rng(seed).uniform(0.05, 0.4, rows.shape[1])
         evidence = judged(circuits, rows, -2.0)
-        draws, densities = evidence.draws(rate), evidence.log_density(rate)
+        draws, densities = evidence.replaced_probabilities(rate), evidence.log_density(rate)
         for row, of_cells, density in zip(rows, draws, densities):
             log_error = log_errors(circuits, row, -2.0)
             known = ~np.isnan(row)
@@ -90,7 +90,7 @@ def test_two_cells_have_all_hypotheses_where_one_is_doubtful():
         circuit = random_circuit(seed, n_features=2, kinds="gaussian")
         rows = np.array([[40.0, -60.0], [9.0, 0.3]])
         evidence, rate = judged([circuit], rows, -3.0), np.array([0.1, 0.2])
-        for row, of_cells in zip(rows, evidence.draws(rate)):
+        for row, of_cells in zip(rows, evidence.replaced_probabilities(rate)):
             log_error = log_errors([circuit], row, -3.0)
             listed = naive.all_sets(partial(mean_log_density, [circuit]), row, log_error)
             assert_allclose(of_cells, naive.judge(listed, rate)[0], atol=1e-9)
@@ -118,12 +118,12 @@ def test_rates_are_a_fixed_point_of_em_near_the_truth():
     # Errors that look right are not counted.
     assert 0.075 < rates.rate[0] < 0.1
     assert rates.low[0] < rates.rate[0] < rates.high[0]
-    probability = evidence_of(ratios(0.1, 4000)).draws(rates.draws)
+    probability = evidence_of(ratios(0.1, 4000)).replaced_probabilities(rates.replaced)
     odds = probability / (1.0 - probability)
-    probability = probability[odds > 5.0 * rates.draws / (1.0 - rates.draws)]
+    probability = probability[odds > 5.0 * rates.replaced / (1.0 - rates.replaced)]
     shared = (probability.sum() + 50 * MEAN_RATE) / 4050
     expected = (probability.sum() + 10 * shared) / 4010
-    assert rates.draws[0] == pytest.approx(expected, rel=1e-4)
+    assert rates.replaced[0] == pytest.approx(expected, rel=1e-4)
 
 
 def test_each_column_has_a_rate_of_its_own():
@@ -136,28 +136,30 @@ def test_each_column_has_a_rate_of_its_own():
 def test_draws_that_hit_the_true_value_are_no_errors():
     evidence = evidence_of(ratios(0.1, 2000))
     whole = Rates.fit(evidence, np.ones(2000), [NO_HITS])
-    half = Rates.fit(evidence, np.ones(2000), [NO_HITS._replace(hits=0.5)])
-    assert_allclose(half.draws, whole.draws)
+    half = Rates.fit(evidence, np.ones(2000), [NO_HITS._replace(hit_probability=0.5)])
+    assert_allclose(half.replaced, whole.replaced)
     assert_allclose(half.rate, whole.rate * 0.5)
     domain = Domain.fit(np.arange(60.0).reshape(20, 3))
-    given = Rates.given([0.0, 0.1, 0.2], domain, [NO_HITS._replace(hits=0.2)] * 3)
+    given = Rates.given([0.0, 0.1, 0.2], domain, [NO_HITS._replace(hit_probability=0.2)] * 3)
     assert_allclose(given.rate, [0.0, 0.1, 0.2])
-    assert_allclose(given.draws, [0.0, 0.125, 0.25], atol=1e-300)
-    known_chance = evidence._replace(chance=np.full((2000, 1), 0.25))
+    assert_allclose(given.replaced, [0.0, 0.125, 0.25], atol=1e-300)
+    known_chance = evidence._replace(value_probability=np.full((2000, 1), 0.25))
     rate = np.array([0.1])
-    assert_allclose(known_chance.probabilities(rate), 0.75 * evidence.draws(rate))
+    assert_allclose(
+        known_chance.error_probabilities(rate), 0.75 * evidence.replaced_probabilities(rate)
+    )
 
 
 def test_doubtful_cells_keep_a_part_of_their_weight():
     evidence = evidence_of(np.array([[2.0, -9.0], [-9.0, -9.0], [30.0, -9.0]]))
     rows, weight = np.arange(6.0).reshape(3, 2), np.array([1.0, 2.0, 3.0])
     rate = np.full(2, 0.1)
-    copies, part, source = evidence.trusted(rate, rows, weight)
+    copies, part, source = evidence.trusted_rows(rate, rows, weight)
     assert_allclose(np.bincount(source, part), weight)
     taken = np.isnan(copies)
     lost = np.zeros((3, 2))
     np.add.at(lost, source, part[:, np.newaxis] * taken)
-    expected = evidence.draws(rate) * weight[:, np.newaxis]
+    expected = evidence.replaced_probabilities(rate) * weight[:, np.newaxis]
     # No more than a fifth of all cells is taken away.
     factor = min(1.0, 0.2 * 12 / expected.sum())
     assert factor < 1.0
@@ -170,11 +172,15 @@ def test_absurd_cells_are_wrong_and_impossible_rows_have_densities():
     rows = np.array([[1e300, 0.0, 0.0], [0.0, 0.0, 0.0]])
     evidence = judged([circuit], rows, -800.0)
     rate = np.full(3, 0.01)
-    assert evidence.draws(rate)[0, 0] == 1.0
+    assert evidence.replaced_probabilities(rate)[0, 0] == 1.0
     assert np.isneginf(evidence.log_aside[0, 0])
     assert np.isfinite(evidence.log_density(rate)).all()
     alone = judged([circuit], np.array([[np.nan, 0.0, 0.0]]), -800.0)
-    assert_allclose(evidence.draws(rate)[0, 1:], alone.draws(rate)[0, 1:], atol=1e-12)
+    assert_allclose(
+        evidence.replaced_probabilities(rate)[0, 1:],
+        alone.replaced_probabilities(rate)[0, 1:],
+        atol=1e-12,
+    )
 
 
 def test_numbers_are_far_away_by_the_quartiles_if_they_are_few():
