@@ -13,7 +13,7 @@ from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.queries._conditionals import Conditionals, Reached, conditionals
 from skpc.queries.passes.plan import Plan
-from skpc.queries.passes.rows import check_rows, over_chunks, refuse_multivariate
+from skpc.queries.passes.rows import check_rows, over_chunks, refuse_blocks
 from skpc.queries.passes.upward import Evaluator
 from skpc.variables.events import Events
 
@@ -88,7 +88,7 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     array([[3.]])
     """
     probabilities = 2**24
-    refuse_multivariate(circuit)
+    refuse_blocks(circuit)
     rows = check_rows(circuit, X)
     # Sums of random integers tell sets of statements from each other.
     code = np.random.RandomState(0).randint(2**63, size=len(paths.column), dtype=np.int64)
