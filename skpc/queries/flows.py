@@ -278,6 +278,11 @@ def leaf_facts(circuit: Circuit) -> tuple[Leaves, Floats, Columns]:
     return circuit.structure.leaves, circuit.param, circuit.columns
 
 
+def possible_weights(circuit: Circuit) -> NDArray[np.bool_]:
+    """Which edges have a weight in a sum that is not zero, shape (n_edges,)."""
+    return (circuit.kind[circuit.edge_parent] == SUM) & (circuit.log_weight > -np.inf)
+
+
 def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float = 0.1) -> float:
     """Bayes-Dirichlet score: log marginal likelihood of rows, all parameters integrated out.
 
@@ -330,11 +335,11 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
         )
     prior = uniform_pseudo_counts(circuit, ess)
     counts = expected_statistics(circuit, rows, check_weight(sample_weight, len(rows)))
-    parent = circuit.edge_parent
     # Impossible edges have no counts, whose log gamma would be infinite.
-    is_of_sum = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
+    is_weight = possible_weights(circuit)
+    parent = circuit.edge_parent[is_weight]
     score = _log_marginal(
-        prior.edge[is_of_sum], counts.edge_flow[is_of_sum], parent[is_of_sum], circuit.n_nodes
+        prior.edge[is_weight], counts.edge_flow[is_weight], parent, circuit.n_nodes
     )
     leaves = circuit.structure.leaves
     # Tables of leaves have entries for missing cells, too, which are no states.

@@ -42,8 +42,7 @@ class BlockReader:
         ]
         self.n_blocks = sum(len(numbers) for numbers in self.numbers)
         # Blocks also read the cells that the circuit has been conditioned on.
-        no_column = np.zeros_like(self.columns.ignored)
-        self._all_columns = self.columns._replace(ignored=no_column)
+        self._all_columns = self.columns._replace(ignored=np.zeros_like(self.columns.ignored))
         # The density of the evidence counts in every row, so that it is taken off each value.
         self._log_evidence = np.zeros(self.n_blocks)
         if self.groups and self.columns.ignored.any():
