@@ -1,4 +1,4 @@
-"""Expectations of column kernels: one table of column kernels by families of distributions."""
+"""Closed forms of expected column kernels, for pairs of univariate distributions."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
     # One row for each value of the left, one column for each value of the right.
     values = kernel.of_points(left_value[:, np.newaxis], right_value)
     known = left_prob @ values @ right_prob.T
-    # Only two known numbers can match; any other pair differs with probability one.
+    # Two values are equal only if both have a probability. All other pairs differ.
     unknown = np.add.outer(left_density, right_density)
     unknown -= np.multiply.outer(left_density, right_density)
     left_unequal = _of_unequal_cells(kernel, left, left_density)
@@ -107,10 +107,10 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
         value = value[:, np.newaxis]
         products = kernel.of_points(value, first)  # (n_values, n_cells)
         products = products * kernel.of_points(value, second)
-        # A draw of a density matches neither cell; an atom may.
+        # A draw from a density equals neither cell, while a value with a probability may.
         density = density * _of_unequal_cells(kernel, left, density) ** 2
         return prob @ products + density[:, np.newaxis]
-    # The product of two bumps is a narrower one in the middle between them.
+    # The product of two Gaussian kernels is a narrower one in the middle between them.
     gamma = kernel.gamma
     middle = Normals((first + second) / 2.0, np.zeros(len(first)))
     height = np.exp(-0.5 * gamma * np.square(first - second))
@@ -118,7 +118,7 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
 
 
 def _in_scores(form: Form) -> Form:
-    """Distributions in whose scores a kernel compares cells."""
+    """The distributions of scores, where a column has them: kernels compare these."""
     if isinstance(form, ScoredNormals):
         return form.in_scores()
     return form
@@ -132,7 +132,10 @@ def _without_spread(form: Form) -> Form:
 
 
 def _of_unequal_cells(kernel: ColumnKernel, form: Any, density: Floats) -> float:
-    """Value of a kernel where a draw of the density of a distribution is one of the cells."""
+    """Value of a kernel between two different values, one of them drawn from a density.
+
+    An error where that depends on the values, as there is no formula for it.
+    """
     if isinstance(kernel, ExponentialHamming | Delta):
         return float(kernel.of_points(np.zeros(()), np.ones(())))
     if density.any():
@@ -145,10 +148,10 @@ def _of_unequal_cells(kernel: ColumnKernel, form: Any, density: Floats) -> float
 
 
 def _bumps(kernel: RBF, left: Any, right: Any) -> Floats:
-    """Expectations of the Gaussian kernel under normals, bins, or normals on the left and bins."""
+    """Expectations of the Gaussian kernel between normals, between bins, or normals and bins."""
     gamma = kernel.gamma
     if gamma == 0.0:
-        # A kernel that is one everywhere: sums over bins would divide by the width of its bump.
+        # The kernel is one everywhere, and the formulas for bins would divide by zero.
         return np.multiply.outer(left.total(), right.total())
     if not isinstance(left, Normals):
         means = mean_over_pairs(np.sqrt(gamma), left.axis, right.axis)
@@ -156,13 +159,13 @@ def _bumps(kernel: RBF, left: Any, right: Any) -> Floats:
         left_sd = left.sd[:, np.newaxis]
         left_mean = left.mean[:, np.newaxis]
         widened = 1.0 + 2.0 * gamma * (left_sd**2 + right.sd**2)
-        # Far apart, squares overflow, and the bump has no height there.
+        # Where a square overflows, the kernel is zero.
         with np.errstate(over="ignore"):
             exponent = -gamma * np.square(left_mean - right.mean) / widened
         means = np.exp(exponent)
         means /= np.sqrt(widened)
     else:
-        # A normal distribution widens the bump and lowers it.
+        # The spread of a normal distribution makes the bump wider and lower.
         widened = 1.0 + 2.0 * gamma * left.sd**2
         means = mean_over_bins(np.sqrt(gamma / widened), left.mean, right.axis)
         means = means / np.sqrt(widened)[:, np.newaxis]

@@ -31,13 +31,13 @@ def mean_over_bins(a: Floats, x: Floats, axis: Histogram) -> Floats:
     -------
     ndarray of shape (n, n_states)
     """
-    # Very far away squares overflow and bins have no width: nothing is left of the bump there.
+    # Very far away squares overflow and bins have no width: the bump is zero there.
     with np.errstate(over="ignore", invalid="ignore"):
         return _mean_over_cells(a, x, axis) @ axis.mixing.T
 
 
 def _mean_over_cells(a: Floats, x: Floats, axis: Histogram) -> Floats:
-    """The same over each cell; the cell of an atom is a point."""
+    """Mean of the bumps over each cell of an axis; the cell of an atom is a point."""
     a = a[:, np.newaxis]
     x = x[:, np.newaxis]
     edges = axis.edges
@@ -95,7 +95,7 @@ def mean_over_pairs(a: float, left: Histogram, right: Histogram) -> Floats:
 
 
 def tail_mean(a: float | Floats, d: float | Floats, scale: float | np.ndarray) -> Floats:
-    """Mean of ``exp(-a^2 (Z - d)^2)`` for an exponential Z of this scale."""
+    """Mean of ``exp(-a^2 (Z - d)^2)`` for an exponential Z of this scale: a tail from 0 on."""
     height = _SQRT_PI / (2.0 * a * scale)
     return height * _bump_times_erfcx(a, d, scale)
 
@@ -169,7 +169,7 @@ def _bin_pair_means(a: float, edges: Floats, right_edges: Floats) -> Floats:
 
 
 def _remainder(t: Floats) -> Floats:
-    """What the antiderivative ``t erf(t) + exp(-t^2) / sqrt(pi)`` of erf has beyond ``|t|``."""
+    """The antiderivative ``t erf(t) + exp(-t^2) / sqrt(pi)`` of erf less ``|t|``, its asymptote."""
     size = abs(t)
     bump = np.exp(-size * size)
     return bump * (1.0 / _SQRT_PI - size * erfcx(size))
@@ -183,7 +183,7 @@ def _bin_tail_mean(a: float, ends: Floats, scale: float) -> Floats:
     area = _SQRT_PI / (2.0 * a) * (erf(a * high) - erf(a * low))
     step = tail_mean(a, high, scale) - tail_mean(a, low, scale)
     means = (area - scale * step) / width
-    # Close differences again: where the bin is narrow, nodes along it take the mean of the tail.
+    # The difference loses digits where the bin is narrow: Gauss-Legendre along it takes over.
     t = low + np.multiply.outer(_NODES, width)
     narrow_means = _WEIGHTS @ tail_mean(a, t, scale)
     return np.where(a * width < 1.0, narrow_means, means)

@@ -63,7 +63,7 @@ class Kernel:
             )
         circuit = KernelCircuit(self, n_columns)
         gram = _values(circuit.root, x, y, {})
-        # Parts that are used twice are kept, and so the caller gets an array of its own.
+        # The values of a node may be shared, so that the caller gets a copy.
         return np.array(gram)
 
 
@@ -90,16 +90,22 @@ class ColumnKernel(Kernel):
 
 @dataclass(frozen=True)
 class _LibraryKernel(ColumnKernel):
+    """A column kernel that may have a scope; see :class:`Kernel`."""
+
+    # Only the scope is keyword-only, so that RBF(0.5) can be written.
     _: KW_ONLY
     scope: tuple[int, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.scope is not None:
+            # A frozen dataclass can change its fields in this way only.
             object.__setattr__(self, "scope", _columns(self.scope))
 
 
 @dataclass(frozen=True)
 class _ScaledKernel(_LibraryKernel):
+    """A column kernel with a parameter that is not negative."""
+
     gamma: float
 
     def __post_init__(self) -> None:
@@ -131,7 +137,7 @@ class RBF(_ScaledKernel):
 
     def of_points(self, x: Floats, y: Floats) -> Floats:
         """Values between cells, with numpy's broadcasting."""
-        # A square that overflows is as good as any that leaves nothing of the kernel.
+        # Where the square overflows, the kernel is zero.
         with np.errstate(over="ignore"):
             exponent = -self.gamma * np.square(x - y)
         return np.exp(exponent)
@@ -225,7 +231,7 @@ class ProductKernel(Kernel):
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
-        # A frozen dataclass takes what it derives from its parameters in this way only.
+        # Any sequence may be given, and is kept as a tuple.
         object.__setattr__(self, "columns", columns)
         if not columns:
             raise ValueError("a ProductKernel needs one or more kernels, got none")
@@ -238,7 +244,7 @@ class ProductKernel(Kernel):
         scoped = [factor for factor in columns if factor.scope is not None]
         if not scoped:
             return
-        # Parts with a scope name their columns, others take theirs by place: both would collide.
+        # A part without a scope takes the column of its place, which another part may have named.
         if len(scoped) < len(columns):
             without = next(factor for factor in columns if factor.scope is None)
             raise ValueError(
@@ -305,7 +311,7 @@ class SumKernel(Kernel):
                 raise TypeError(f"the parts of a SumKernel must be kernels, got {part!r}")
         scope = kernels[0].scope
         for part in kernels:
-            # A sum is smooth: its parts are kernels between the same columns.
+            # A sum must be smooth: its parts compare the same columns.
             if part.scope != scope:
                 raise ValueError(
                     "the parts of a SumKernel need one scope, but that of "
@@ -399,14 +405,15 @@ class KernelCircuit:
     def __init__(self, kernel: Kernel, n_features: int):
         self._kernel = kernel
         self._n_features = n_features
-        self._made: dict[Any, KernelNode] = {}
+        #: Nodes by what they are made of, so that equal parts are one node.
+        self._nodes: dict[Any, KernelNode] = {}
         columns = tuple(range(n_features))
         root = self._node(kernel, columns)
         if root.scope >> n_features:
             raise ValueError(
                 f"the kernel reads column {root.variable}, but the rows have {n_features} columns"
             )
-        # Every row has all columns, and so the root has them in its scope.
+        # The scope of the root is all columns: those that no part reads get the constant kernel.
         constant = RBF(0.0)
         unread = [column for column in columns if not root.scope >> column & 1]
         if unread:
@@ -417,17 +424,18 @@ class KernelCircuit:
         return f"KernelCircuit({self._kernel!r}, {self._n_features})"
 
     def _node(self, kernel: Kernel, columns: tuple[int, ...]) -> KernelNode:
-        """The node of a kernel in the place of some columns."""
-        # A scope of its own outweighs the place in which a kernel stands.
+        """The node of a kernel that stands in the place of these columns."""
+        # Where a kernel has a scope, it compares that instead.
         if kernel.scope is not None:
             columns = kernel.scope
-        # A kernel that is used twice is one node.
         key = id(kernel), columns
-        if key not in self._made:
-            self._made[key] = self._new_node(kernel, columns)
-        return self._made[key]
+        if key not in self._nodes:
+            self._nodes[key] = self._new_node(kernel, columns)
+        return self._nodes[key]
 
     def _new_node(self, kernel: Kernel, columns: tuple[int, ...]) -> KernelNode:
+        """:meth:`_node`, without a look at the nodes that have been made."""
+        # Between rows, a column kernel is its product over all columns.
         if isinstance(kernel, ColumnKernel):
             leaves = [self._leaf(kernel, column) for column in columns]
             return self.product(leaves)
@@ -446,6 +454,7 @@ class KernelCircuit:
                 f"the kernel has a factor for each of {len(kernel.columns)} columns, but the rows "
                 f"have {len(columns)}; give one factor a column, or kernels that have a scope"
             )
+        # Without scopes, the parts belong to the columns in their order.
         places = zip(kernel.columns, columns)
         return self.product([self._node(part, (column,)) for part, column in places])
 
@@ -453,7 +462,7 @@ class KernelCircuit:
         # The same kernel in two columns makes two leaves.
         key = "leaf", id(kernel), column
         leaf = KernelNode(1 << column, column=kernel)
-        return self._made.setdefault(key, leaf)
+        return self._nodes.setdefault(key, leaf)
 
     def product(self, nodes: Sequence[KernelNode]) -> KernelNode:
         """The product of nodes of disjoint scopes; the same nodes have the same product."""
@@ -468,7 +477,7 @@ class KernelCircuit:
         parts.sort(key=lambda part: part.scope)
         scope = sum(part.scope for part in parts)
         key = tuple(parts)
-        return self._made.setdefault(key, KernelNode(scope, key))
+        return self._nodes.setdefault(key, KernelNode(scope, key))
 
 
 def product_terms(

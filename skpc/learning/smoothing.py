@@ -17,7 +17,7 @@ from skpc.learning.network import CutsetNetwork, cutset_circuit
 from skpc.queries import PseudoCounts, uniform_pseudo_counts
 from skpc.queries.flows import expected_statistics
 from skpc.queries.parameters import ParametrisedCircuit
-from skpc.queries.passes.induced import count_entries, entries_of
+from skpc.queries.passes.induced import count_entries, values_by_entry
 from skpc.queries.passes.rows import read_cells
 from skpc.variables.leaf_tables import missing_entry, only_states
 from skpc.variables.leaf_updates import counts_like_columns, missing_counts
@@ -120,7 +120,7 @@ def held_out_log_likelihood(
     -------
     ndarray of shape (n,)
     """
-    added, table_begins = entries_of(circuit, *unit_counts)
+    added, table_begins = values_by_entry(circuit, *unit_counts)
     sizes = np.diff(table_begins, append=len(added))
     # Beside each entry stands the total of its table, shape (n_entries,).
     totals = [np.repeat(np.add.reduceat(part, table_begins), sizes) for part in (learned, added)]

@@ -1,9 +1,10 @@
-"""Expected kernels by a recursion over two sides and a kernel circuit (Algorithm 1, theorem 4.3).
+"""Expected kernels by a recursion over triples of nodes (Algorithm 1, theorem 4.3 of the paper).
 
-Scope by scope, small scopes first, each node of the kernel has a matrix: its expectations between
-all nodes of the left side and all nodes of the right. Sums of any of the three are weighted means
-of such matrices, and products are products of those of the parts. So every triple of nodes is
-computed once.
+A triple is a node of the left side, a node of the right side and a node of the kernel circuit, all
+of one scope. Scope by scope, small scopes first, each node of the kernel has a matrix: its
+expectations between all nodes of the left side and all nodes of the right. Where a node is a sum,
+its matrix is a weighted sum of matrices of the same scope; where all three are products, it is the
+product of matrices of the parts. So every triple is computed once.
 
 ``tests/naive/kernels.py`` says the same by double sums over rows.
 """
@@ -25,16 +26,16 @@ from skpc.kernels import (
     leaf_second_moments,
     product_terms,
 )
-from skpc.kernels.joint import JointPoints, JointSide, joint_expectations
+from skpc.kernels.blocks import BlockPoints, BlockSide, block_expectations
 from skpc.queries._kernel_sides import Points, Side, Split
 from skpc.variables import Form
 
 
 class _Route(NamedTuple):
-    """How the kernel of some parts of a product is made of matrices.
+    """How the matrix of a kernel node in the scope of a product follows from those of its parts.
 
-    It is the matrix of a kernel node in the scope of one part (``part``, its place in the split),
-    or a sum (with ``weights``) or a product of other routes.
+    Either it is the matrix of ``node`` in the scope of part ``part`` of the split. Or it is the
+    product of other ``routes``, or with ``weights`` their weighted sum.
     """
 
     node: KernelNode | None = None
@@ -69,7 +70,8 @@ class KernelEvaluator:
         self._kernel = kernel
         self._routes: dict[tuple[Split, KernelNode], _Route] = {}
         whole = (1 << p.n_features) - 1
-        # From the root down: the nodes of the kernel that are wanted in each scope.
+        # The nodes of the kernel whose matrices are needed in each scope, found from the root down.
+        # Dictionaries stand for sets that keep their order.
         self._wanted: dict[int, dict[KernelNode, None]] = {whole: {kernel.root: None}}
         scopes = {*p.structure.scopes, *(1 << var for var in range(p.n_features))}
         # Parts have fewer variables than their whole, so that they come before it.
@@ -78,7 +80,7 @@ class KernelEvaluator:
             self._want(scope, p.structure.splits.get(scope, {}))
 
     def _want(self, scope: int, splits: dict[frozenset[int], int]) -> None:
-        """Find the nodes wanted in a scope, each after its parts there, and their routes."""
+        """Order the nodes needed in a scope, parts of sums first, and find their routes."""
         ordered: dict[KernelNode, None] = {}
         waiting = list(self._wanted.get(scope, {}))
         while waiting:
@@ -91,18 +93,21 @@ class KernelEvaluator:
                 ordered[node] = None
         self._wanted[scope] = ordered
         for parts, owner in splits.items():
-            # Sides have the parts of a split in the same order.
+            # Layers have the parts of a split in this order, too.
             split = tuple(sorted(parts))
-            # A leaf of several variables splits nothing: it is met as a whole.
+            # A block is listed as a split into one part.
             if len(split) > 1:
                 for node in ordered:
-                    # Sums are formed from matrices of their own scope and need no route.
+                    # A sum is formed from matrices of the same scope and needs no route.
                     if not node.weights:
                         self._routes[split, node] = self._route(split, split, node, owner)
 
     def _route(self, split: Split, parts: Split, node: KernelNode, owner: int) -> _Route:
-        """How a kernel node is made of matrices of some parts of a product."""
-        # What is left is a matrix in the scope of one part, which must then be computed.
+        """The route of a kernel node whose scope is that of ``parts``, some of those of a split.
+
+        ``owner`` is a product that has the split, for error messages.
+        """
+        # The matrix in the scope of a single part will be needed.
         if len(parts) == 1:
             self._wanted.setdefault(parts[0], {})[node] = None
             return _Route(node, split.index(parts[0]))
@@ -110,7 +115,7 @@ class KernelEvaluator:
             routes = [self._route(split, parts, below, owner) for below in node.parts]
             return _Route(routes=tuple(routes), weights=node.weights)
         routes = []
-        # Parts that no factor of the kernel joins are independent of each other.
+        # Groups of parts that no factor of the kernel joins have independent expectations.
         for group, factors in _grouped(parts, node.parts):
             # Several factors may lie in one part, and one may span several parts, but not both.
             if len(group) > 1 and len(factors) > 1:
@@ -120,14 +125,14 @@ class KernelEvaluator:
         return _Route(routes=tuple(routes))
 
     def __call__(self, left: Side, right: Side | Points) -> Floats:
-        """Expected kernel of each pair, shape (n_left, n_right)."""
+        """Expected kernel of each pair of rows or points, shape (n_left, n_right)."""
         # Each matrix has the shape (nodes of the left layer, nodes of the right layer).
         values: dict[tuple[int, KernelNode], Floats] = {}
         for scope in self._order:
-            below = left.layers.get(scope)
-            above = right.layers.get(scope)
-            # Rows may know too much to reach a scope.
-            if below is None or above is None:
+            left_layer = left.layers.get(scope)
+            right_layer = right.layers.get(scope)
+            # Rows whose cells of a scope are all known do not reach it.
+            if left_layer is None or right_layer is None:
                 continue
             for node in self._wanted[scope]:
                 if node.weights:
@@ -137,11 +142,11 @@ class KernelEvaluator:
                         matrix += weight * values[scope, part]
                 else:
                     matrix = self._base(scope, node, left, right, values)
-                    if below.mix is not None:
-                        matrix = below.mix @ matrix
-                    # A sparse array multiplies from the left alone, hence the transposes.
-                    if above.mix is not None:
-                        matrix = (above.mix @ matrix.T).T
+                    if left_layer.mixture is not None:
+                        matrix = left_layer.mixture @ matrix
+                    # A sparse array multiplies only from the left, hence the transposes.
+                    if right_layer.mixture is not None:
+                        matrix = (right_layer.mixture @ matrix.T).T
                 values[scope, node] = matrix
         whole = (1 << self._circuits[0].n_features) - 1
         # Rows may share a node of the root's layer, which is then computed once.
@@ -155,36 +160,40 @@ class KernelEvaluator:
         right: Side | Points,
         values: dict[tuple[int, KernelNode], Floats],
     ) -> Floats:
-        """The matrix of a column kernel, or of a product, between leaves and products."""
-        below = left.layers[scope]
-        above: Any = right.layers.get(scope)
+        """The matrix of a column kernel, or of a product, between the base nodes of both layers."""
+        left_layer = left.layers[scope]
+        right_layer: Any = right.layers.get(scope)
         # Leaves and known cells stand first, then the products, split by split.
-        matrix = np.empty((below.n_base, above.n_base))
-        if below.n_leaves:
-            matrix[: below.n_leaves] = self._of_leaves(scope, node, left, right)
-        first_place = below.n_leaves
-        for split, places in below.places.items():
+        matrix = np.empty((left_layer.n_base, right_layer.n_base))
+        if left_layer.n_leaves:
+            matrix[: left_layer.n_leaves] = self._leaf_matrix(scope, node, left, right)
+        first_place = left_layer.n_leaves
+        for split, places in left_layer.places.items():
             route = self._routes[split, node]
             rows = slice(first_place, first_place + len(places))
-            matrix[rows] = _along(route, split, places, above.parts(split), values)
+            matrix[rows] = _route_matrix(route, split, places, right_layer.parts(split), values)
             first_place = rows.stop
         return matrix
 
-    def _of_leaves(self, scope: int, node: KernelNode, left: Side, right: Side | Points) -> Floats:
-        # Several bits are set: such leaves have several variables.
+    def _leaf_matrix(
+        self, scope: int, node: KernelNode, left: Side, right: Side | Points
+    ) -> Floats:
+        """The rows of a matrix that belong to leaves and known cells of the left side."""
+        # Where several bits are set, the leaves are blocks.
         if scope & (scope - 1):
-            return _between_joint_leaves(scope, node, left, right)
+            return _block_matrix(scope, node, left, right)
         var = scope.bit_length() - 1
         kernel: Any = node.column
-        # What is between the leaves and the right side is the same for each block of rows.
+        # The circuit has the same leaves on the left for each chunk of rows.
         if node not in right.tables:
-            right.tables[node] = _between(kernel, left.leaves(var), right, var)
-        return np.vstack([right.tables[node], _between(kernel, left.known(var), right, var)])
+            right.tables[node] = _column_matrix(kernel, left.leaves(var), right, var)
+        known = _column_matrix(kernel, left.known(var), right, var)
+        return np.vstack([right.tables[node], known])
 
 
-def _between(kernel: ColumnKernel, form: Form, right: Side | Points, var: int) -> Floats:
-    """Expectations of a column kernel between distributions and the right side."""
-    # Pairs have second moments: the expected product of the kernels at both cells.
+def _column_matrix(kernel: ColumnKernel, form: Form, right: Side | Points, var: int) -> Floats:
+    """Expectations of a column kernel between the distributions of a form and the right side."""
+    # A pair of points has the expectation of the product of the kernels at both.
     if isinstance(right, Points) and right.are_pairs:
         return leaf_second_moments(kernel, form, *right.scores(var).T)
     # In the layer of a side, known cells follow the leaves.
@@ -194,56 +203,67 @@ def _between(kernel: ColumnKernel, form: Form, right: Side | Points, var: int) -
     return np.hstack([leaf_expectations(kernel, form, right.leaves(var)), known])
 
 
-def _along(
+def _route_matrix(
     route: _Route,
     split: Split,
     left: Ints,
     right: Ints,
     values: dict[tuple[int, KernelNode], Floats],
 ) -> Floats:
-    """The values of a route between products with these places of their parts."""
+    """The matrix of a route between products of both sides.
+
+    Parameters
+    ----------
+    route : _Route
+        The route.
+    split : Split
+        The scopes of the parts.
+    left, right : ndarrays of shape (n_products, n_parts)
+        Where the parts of each product stand in the layers of their scopes.
+    values : dict
+        The matrices of smaller scopes.
+    """
     if route.node is not None:
         matrix = values[split[route.part], route.node]
-        # Places of the parts: left (n_left, n_parts), right (n_right, n_parts).
         rows = left[:, route.part]
         columns = right[:, route.part]
-        # Columns first where they are fewer than the rows: the smaller matrix is gathered twice.
+        # The side that leaves the smaller matrix in between is gathered first.
         if len(columns) * len(matrix) < len(rows) * matrix.shape[1]:
             return matrix.take(columns, axis=1).take(rows, axis=0)
         return matrix.take(rows, axis=0).take(columns, axis=1)
-    # What is gathered or computed below is a new array, which may be changed in place.
+    # The matrix of a route is a new array, which may be changed in place.
     first_route, *later_routes = route.routes
-    matrix = _along(first_route, split, left, right, values)
+    matrix = _route_matrix(first_route, split, left, right, values)
     if not route.weights:
         for part in later_routes:
-            matrix *= _along(part, split, left, right, values)
+            matrix *= _route_matrix(part, split, left, right, values)
         return matrix
     matrix *= route.weights[0]
     for weight, part in zip(route.weights[1:], later_routes):
-        matrix += weight * _along(part, split, left, right, values)
+        matrix += weight * _route_matrix(part, split, left, right, values)
     return matrix
 
 
-def _between_joint_leaves(scope: int, node: KernelNode, left: Side, right: Side | Points) -> Floats:
-    """A product of column kernels between leaves of several variables, sums multiplied out."""
-    side = left.joint[scope]
+def _block_matrix(scope: int, node: KernelNode, left: Side, right: Side | Points) -> Floats:
+    """The matrix of a kernel node between the blocks of both sides, or blocks and points."""
+    side = left.blocks[scope]
     variables = side.leaves.variables.tolist()
     total: Any = 0.0
-    # The variables of one leaf depend on each other, so that sums are multiplied out.
+    # The variables of a block depend on each other, so that sums in the kernel are multiplied out.
     for weight, columns in product_terms(node, _is_column):
         factors: list[Any] = [columns[var].column for var in variables]
         if isinstance(right, Points):
-            points = JointPoints.from_cells(
+            points = BlockPoints.from_cells(
                 factors, np.stack([right.scores(var, scope) for var in variables], axis=1)
             )
-            values = joint_expectations(factors, side, points)
+            values = block_expectations(factors, side, points)
         else:
-            leaves, column_entries, normals = right.joint[scope]
-            # Leaves of one scope may have their variables in several orders.
+            blocks, right_columns, normals = right.blocks[scope]
+            # Two circuits may have the variables of a scope in different orders.
             place = np.argsort(np.argsort(variables))
-            order = np.argsort(leaves.variables)[place]
-            sorted_side = JointSide(leaves.taken(order), column_entries, normals.taken(order))
-            values = joint_expectations(factors, side, sorted_side)
+            order = np.argsort(blocks.variables)[place]
+            sorted_side = BlockSide(blocks.taken(order), right_columns, normals.taken(order))
+            values = block_expectations(factors, side, sorted_side)
         total = total + weight * values
     return np.asarray(total)
 
@@ -255,20 +275,21 @@ def _is_column(node: KernelNode) -> bool:
 def _grouped(
     parts: Split, factors: tuple[KernelNode, ...]
 ) -> list[tuple[Split, tuple[KernelNode, ...]]]:
-    """Parts of a product, and factors of a kernel, that have columns in common."""
+    """Groups of the parts of a product that factors of a kernel join, with these factors."""
     groups: list[tuple[int, Split, tuple[KernelNode, ...]]] = [
         (part, (part,), ()) for part in parts
     ]
     for factor in factors:
-        # A factor joins all groups that it shares columns with, and goes with them.
+        # A factor joins all groups with which it shares columns.
         touched = [group for group in groups if group[0] & factor.scope]
         groups = [group for group in groups if not group[0] & factor.scope]
-        scopes, splits, shares = zip(*touched)
-        groups.append((sum(scopes), sum(splits, ()), (*sum(shares, ()), factor)))
-    return [(split, share) for _, split, share in groups]
+        scopes, splits, group_factors = zip(*touched)
+        groups.append((sum(scopes), sum(splits, ()), (*sum(group_factors, ()), factor)))
+    return [(split, factors_of_group) for _, split, factors_of_group in groups]
 
 
 def _misfit(split: Split, factors: tuple[KernelNode, ...], owner: int) -> str:
+    """The message of a kernel that does not fit a split of a product of the circuit."""
     inside = next(f for f in factors if all(f.scope & ~part for part in split))
     listed = " x ".join(scope_text(part) for part in split)
     return (
@@ -315,11 +336,11 @@ def _kinds(structure: Structure) -> list[str]:
 
 
 def _refuse_different_splits(p: Structure, q: Structure) -> None:
-    # Scopes that only one of them has never meet.
+    # Nodes of scopes that only one circuit has are in no triple.
     for scope in p.splits.keys() & q.splits.keys():
         for split in p.splits[scope].items():
             for split_of_q in q.splits[scope].items():
-                # The second entry is a node that splits so, for the message.
+                # A split comes with a node that has it, for the message.
                 if split[0] != split_of_q[0]:
                     raise IncompatibleError(_difference(scope, split, split_of_q, p is q))
 
@@ -330,7 +351,7 @@ def _difference(
     split_of_q: tuple[frozenset[int], int],
     is_same: bool,
 ) -> str:
-    """That two circuits, or one, split a scope in different ways, each given with its node."""
+    """The message that two circuits, or one, split a scope in different ways."""
     needed = " needs circuits that split every scope in the same way"
     owners = " of the first", " of the second"
     if is_same:

@@ -1,7 +1,7 @@
-"""Which rows does the circuit generate, and how does it complete a row: by a draw, or best?
+"""Rows that a circuit generates: draws, and completions of rows by a draw or by their mode.
 
-Rows walk from the root to one leaf a variable. ``tests/naive/circuit.py`` says the same by
-recursion over nodes, one row at a time.
+Each row takes a way from the root to one leaf of each variable. ``tests/naive/circuit.py`` says the
+same by recursion over nodes, one row at a time.
 """
 
 from typing import Any
@@ -24,8 +24,8 @@ from skpc.variables.families import draw
 from skpc.variables.leaf_forms import values_of_draws
 from skpc.variables.leaves import Cells, column_of, leaf_of
 
-#: In place of a leaf: what has been drawn stands for a value.
-_OPEN = -2
+#: In place of a leaf: a score or the state of a histogram has been drawn, which is not yet a value.
+_UNFINISHED = -2
 
 
 def sample(
@@ -66,18 +66,18 @@ def sample(
     0.3
     """
     n_samples = check_n_samples(n_samples)
-    nothing = np.full((1, circuit.n_features), np.nan)
-    # A row without cells still has those that the circuit has been conditioned on.
-    events = check_events(circuit, nothing if given is None else given)
+    no_cells = np.full((1, circuit.n_features), np.nan)
+    # The check writes in the cells that the circuit has been conditioned on.
+    events = check_events(circuit, no_cells if given is None else given)
     evaluator = Evaluator(circuit, size=1, events=events)
-    # All rows start from the same cells, so one evaluated row serves them all. An improbable one
-    # comes again, in logs.
+    # All rows start from the same cells, so that one evaluated row serves all. The last batch
+    # counts: an improbable row is evaluated a second time, in logs.
     *_, batch = evaluator.batches(events.rows)
     rows = np.repeat(events.rows, n_samples, axis=0)
     seed = _seed(random_state)
 
     def work(part: Floats, start: int) -> None:
-        # All rows read the values of the one that was evaluated.
+        # All rows read the values of the only evaluated one.
         column = np.zeros(len(part), dtype=np.int64)
         _fill(evaluator, batch, column, start_streams(seed, len(part), start), part)
 
@@ -89,15 +89,16 @@ def sample(
 def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> Floats:
     """Fill the missing cells of each row with one joint draw given its observed cells.
 
-    Of several ranges on one block of numbers, each is drawn from given those before it: the draws
-    lie in the ranges, and are exact where a row has one of them.
+    Where a row has several ranges on one block of numbers, each cell is drawn from its range given
+    the cells before it. So all draws lie in their ranges, but they are exact only where a row has
+    one range.
 
     Parameters
     ----------
     circuit : Circuit
         The distribution.
     X : array-like of shape (n_rows, n_features), or Events
-        Encoded rows; NaN marks the missing cells. Or events, one for each row, which it fulfils.
+        Encoded rows; NaN marks the missing cells. Or events, which the filled rows fulfil.
     random_state : int, RandomState instance or None, default=None
         The same seed gives the same draws on any number of threads.
 
@@ -166,24 +167,24 @@ def mpe(circuit: Circuit, X: Any) -> Floats:
     array([[1.],
            [2.]])
     """
-    # The greatest child needs no random number.
+    # No random number is drawn where each sum takes its greatest child: any seed will do.
     return _completed(Evaluator(circuit, maximise=True), check_rows(circuit, X), np.uint64(0))
 
 
 def _completed(evaluator: Evaluator, rows: Floats, seed: np.uint64) -> Floats:
-    """Rows with their missing cells filled, by draws or with maxima as the evaluator takes them."""
+    """Rows with their missing cells filled: by modes if the evaluator maximises, else by draws."""
     out = rows.copy()
 
     def work(part: Floats, start: int) -> None:
         streams = start_streams(seed, len(part), start)
         for batch in evaluator.batches(part, start):
-            # Rows that are too improbable for this batch come again in one of logs.
+            # The others are too improbable for this batch, and follow in a batch of logs.
             index = batch.position[batch.evaluated]
             filled = part[index]
-            # Events count the rows of the whole table.
-            numbers = start + index
-            _fill(evaluator, batch, batch.evaluated, streams[index], filled, numbers)
-            out[start + index] = filled
+            # Row i of the table has event i.
+            event = start + index
+            _fill(evaluator, batch, batch.evaluated, streams[index], filled, event)
+            out[event] = filled
 
     over_chunks(rows, work)
     return out
@@ -195,33 +196,34 @@ def _fill(
     column: Ints,
     streams: Streams,
     rows: Floats,
-    index: Ints | None = None,
+    event: Ints | None = None,
 ) -> None:
-    """Fill the missing cells of ``rows[j]``, whose values stand in column ``column[j]``.
+    """Fill the missing cells of rows.
 
-    It stands for event ``index[j]``, or for the only one.
+    The values of ``rows[j]`` stand in column ``column[j]`` of the batch. It fulfils event
+    ``event[j]``, or without ``event`` the only one.
     """
     n_slots = evaluator.program.n_slots
-    # Nodes whose lines are not alive together share a slot here, too.
+    # Nodes that are not alive together share a slot, as in the pass up.
     visitors = np.empty((n_slots, len(rows)), np.int64)
     n_visitors = np.zeros(n_slots, np.int64)
     score = np.empty(np.diff(evaluator.plan.ptr).max())
-    # (n_rows, n_features), with -1 where no leaf of several variables has been reached.
-    owner = np.full(rows.shape, -1)
+    # (n_rows, n_features): leaves from which cells are still to be drawn, else -1.
+    reached = np.full(rows.shape, -1)
     settings = (evaluator.plan, evaluator.tables, evaluator.columns, evaluator.mode)
     evaluated = (batch.cells, batch.lines, batch.in_logs, evaluator.maximise)
-    workspace = (visitors, n_visitors, score, owner)
+    workspace = (visitors, n_visitors, score, reached)
     _descend(*settings, *evaluated, column, streams, *workspace, rows)
-    # Streams are read as leaves stand in the circuit, which no order of columns changes.
+    # Random numbers are drawn in the order of the leaves, which no order of columns changes.
     variables, first_leaf = np.unique(evaluator.circuit.structure.leaves.var, return_index=True)
-    is_open = owner == _OPEN
-    of_circuit = variables[np.argsort(first_leaf)]
-    for var in of_circuit[is_open[:, of_circuit].any(axis=0)].tolist():
-        place = np.flatnonzero(is_open[:, var])
+    is_unfinished = reached == _UNFINISHED
+    by_leaf = variables[np.argsort(first_leaf)]
+    for var in by_leaf[is_unfinished[:, by_leaf].any(axis=0)].tolist():
+        place = np.flatnonzero(is_unfinished[:, var])
         drawn = rows[place, var]
         rows[place, var] = values_of_draws(evaluator.columns, var, drawn, streams, place)
-        owner[place, var] = -1
-    evaluator.reader.fill(owner, None if evaluator.maximise else streams, rows, index)
+        reached[place, var] = -1
+    evaluator.reader.fill(reached, None if evaluator.maximise else streams, rows, event)
 
 
 @kernel
@@ -239,14 +241,14 @@ def _descend(
     visitors: Ints,
     n_visitors: Ints,
     score: Floats,
-    owner: Ints,
+    reached: Ints,
     rows: Floats,
 ) -> None:
     """Fill the missing cells of rows whose values stand in an evaluated batch.
 
     At each sum a row takes one child: drawn in proportion to weight times value, or (with
-    ``maximise``) the greatest, the first among equals. All rows move together, one node after the
-    other, so that memory is read in order. Cells of leaves of several variables are left missing.
+    ``maximise``) the greatest, the first among equals. All rows at one node move on before those at
+    the next, so that memory is read in order. Cells of blocks are left missing.
 
     Parameters
     ----------
@@ -263,12 +265,13 @@ def _descend(
     streams : array of shape (n_rows,)
         The random stream of each row.
     visitors, n_visitors : arrays of shape (n_slots, n_rows) and (n_slots,)
-        Workspace: the rows that have come to each living node.
+        Workspace: the rows that have come to each node, as long as it is alive.
     score : array of shape (most_children,)
         Workspace.
-    owner : array of shape (n_rows, n_features)
-        Takes the leaf of several variables that a row has reached, at the first of these; and
-        ``_OPEN`` where a score has been drawn, or the state of a histogram.
+    reached : array of shape (n_rows, n_features)
+        Takes the leaf that a row has reached, at its first variable, where this leaf is a block
+        or under intervals; and ``_UNFINISHED`` where a score or the state of a histogram has been
+        drawn.
     rows : array of shape (n_rows, n_features)
         The rows to fill, with scores and states of histograms in place of values.
     """
@@ -286,20 +289,21 @@ def _descend(
         begin = ptr[i]
         end = ptr[i + 1]
         for a in range(begin, end):
-            # Going down, the last use is the first: the line still holds another node's rows.
+            # The last use on the way up is the first on the way down: until then the slot holds the
+            # rows of another node.
             if plan.last_use[a] == 1:
                 n_visitors[slot[arg[a]]] = 0
-        # All rows at a node one after the other, while its arguments are in the cache.
+        # All rows of a node in a row, while its arguments are in the cache.
         for k in range(n_visitors[slot[i]]):
             j = visitors[slot[i], k]
-            reached_first = begin
-            last = end
+            child_begin = begin
+            child_end = end
             # A sum sends its row on to one child, a product to all of them.
             if is_sum[i] == 1:
                 settings = plan, tables, cells, lines, in_logs, maximise
-                reached_first = _chosen_child(*settings, i, column[j], score, streams, j)
-                last = reached_first + 1
-            for a in range(reached_first, last):
+                child_begin = _chosen_child(*settings, i, column[j], score, streams, j)
+                child_end = child_begin + 1
+            for a in range(child_begin, child_end):
                 child = arg[a]
                 if child >= 0:
                     visitors[slot[child], n_visitors[slot[child]]] = j
@@ -307,19 +311,20 @@ def _descend(
                     continue
                 leaf = ~child
                 var = leaves.var[~child]
-                # The cells of a leaf of several variables are drawn together, after the walk.
+                # Blocks, and leaves under intervals, have lines behind those of the variables:
+                # their cells are drawn afterwards.
                 if leaves.line[leaf] != var:
-                    owner[j, var] = leaf
+                    reached[j, var] = leaf
                 elif np.isnan(rows[j, var]):
-                    # Observed cells stay as they are, whatever leaf they have come to.
+                    # Observed cells stay as they are, whatever leaf the row has reached.
                     if maximise:
                         rows[j, var] = mode[leaf]
                     else:
                         facts = leaf_of(leaves, leaf), column_of(columns, var)
-                        value, is_open = draw(*facts, tables.table, columns.axis, streams, j)
+                        value, is_unfinished = draw(*facts, tables.table, columns.axis, streams, j)
                         rows[j, var] = value
-                        if is_open:
-                            owner[j, var] = _OPEN
+                        if is_unfinished:
+                            reached[j, var] = _UNFINISHED
 
 
 @inlined
@@ -353,7 +358,7 @@ def _chosen_child(
     weight = tables.log_weight if in_logs else tables.weight
     for a in range(begin, end):
         value = argument_value(plan, table, cells, lines, a, r, in_logs)
-        # Draws need probabilities, maxima only an order: their lines are in logs.
+        # Draws need probabilities. Maxima need only an order, and their lines hold logs.
         if maximise:
             score[a - begin] = weight[a] + value
             if score[a - begin] > score[chosen - begin]:
@@ -363,7 +368,7 @@ def _chosen_child(
             score[a - begin] = fast_exp(weight[a] + value - lines[i, r])
         else:
             score[a - begin] = weight[a] * value
-        # Scores of draws need not sum to one: their total takes part in the draw.
+        # The scores need not sum to one: the draw is from 0 to their total.
         total += score[a - begin]
     if maximise:
         return chosen
@@ -371,7 +376,7 @@ def _chosen_child(
 
 
 def _seed(random_state: Any) -> np.uint64:
-    # Two draws of 31 bits, which the integers of every system hold, make a seed.
+    # Two draws of 31 bits make a seed: 32-bit integers are the largest on some systems.
     high = np.iinfo(np.int32).max
     high_bits, low_bits = check_random_state(random_state).randint(high, size=2)
     return np.uint64(high_bits) << np.uint64(31) | np.uint64(low_bits)

@@ -1,4 +1,4 @@
-"""What is the expected value of a kernel, or of a weighted sum of kernels with points?"""
+"""Expected kernels between circuits, rows and points, and of weighted sums of kernels at points."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ from skpc.queries._triples import refuse_incompatible as refuse_incompatible  # 
 from skpc.queries.passes.rows import check_rows, read_rows, refuse_unreadable
 from skpc.queries.passes.upward import Evaluator
 
-#: Points, and pairs of points, that are laid out at a time.
+#: Points, and pairs of points, in one side of expected kernels.
 _POINTS = 2048
 _PAIRS = 4096
 #: Rows whose Gram matrix with incomplete points is held at a time.
@@ -46,7 +46,7 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     IncompatibleError
         If two circuits split a scope in different ways; the message names the two nodes.
     TypeError
-        If ``kernel`` is none.
+        If ``kernel`` is not a kernel.
     ValueError
         If a point is not complete or cannot be read, the kernel has a different number of columns,
         or too many cells with atoms are missing under one leaf (see Notes).
@@ -56,10 +56,9 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     Two circuits take Algorithm 1 of [1]_ over pairs of nodes, ``O(|p| |q|)``; they must be
     compatible. Points take a pass over one circuit, which must only be smooth and decomposable.
 
-    Kernels compare numbers with a score by it. Under a leaf of several variables a Gaussian kernel
-    has a closed form once it is known which cells hold atoms. So the expectation is a sum
-    over all sets of missing cells that may hold atoms; sets of a probability below about 1e-12 are
-    left out.
+    Numbers that have scores are compared by these. Under a block of numbers a Gaussian kernel has a
+    closed form once it is known which cells hold atoms. So the expectation is a sum over all sets
+    of missing cells that may hold atoms; sets of a probability below about 1e-12 are left out.
 
     References
     ----------
@@ -87,10 +86,11 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
         points = read_rows(p, q)
         return _gram_at_points(Evaluator(p, size=1), _empty_row(p), points, circuit)[0]
     evaluate = KernelEvaluator(p, q, circuit)
-    sides = [
+    # A circuit is its conditional given a row without cells.
+    both_sides = [
         Side(side, next(conditionals(Evaluator(side, size=1), _empty_row(side)))) for side in (p, q)
     ]
-    return float(evaluate(*sides)[0, 0])
+    return float(evaluate(*both_sides)[0, 0])
 
 
 def _check_kernel(kernel: Any) -> None:
@@ -101,7 +101,7 @@ def _check_kernel(kernel: Any) -> None:
 
 
 def _empty_row(circuit: Circuit) -> Floats:
-    """A row without any cell but those that the circuit has been conditioned on."""
+    """A row of missing cells, except for those that the circuit has been conditioned on."""
     return check_rows(circuit, np.full((1, circuit.n_features), np.nan))
 
 
@@ -132,7 +132,7 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     IncompatibleError
         If both sides have missing cells and the circuit is not structured-decomposable.
     TypeError
-        If ``kernel`` is none.
+        If ``kernel`` is not a kernel.
     ValueError
         If the observed cells of a row have probability zero or cannot be read, or too many cells
         with atoms are missing under one leaf (see :func:`expected_kernel`).
@@ -163,11 +163,11 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     other_rows = rows if Y is None else check_rows(circuit, Y)
     evaluator = Evaluator(circuit)
     circuit_of_kernel = KernelCircuit(kernel, circuit.n_features)
-    # Complete rows are points, which need no pass over the circuit on their side.
+    # Complete rows are points, for which the circuit need not be structured-decomposable.
     if not np.isnan(other_rows).any():
         return _gram_at_points(evaluator, rows, other_rows, circuit_of_kernel)
     if not np.isnan(rows).any():
-        # A kernel is symmetric, so that the sides may change places.
+        # A kernel is symmetric, so that the points may stand on the right.
         return _gram_at_points(evaluator, other_rows, rows, circuit_of_kernel).T
     return _gram_of_pairs(evaluator, rows, other_rows, circuit_of_kernel)
 
@@ -208,16 +208,16 @@ class KernelExpansion:
         self._points = points
         self._coefficients = coefficients
         self._complete = not np.isnan(points).any()
-        # Complete points are laid out once, and serve every table that is asked about.
         circuit_of_kernel = KernelCircuit(kernel, circuit.n_features)
-        # A sum in the kernel is either its root or a part of it.
+        # Products of products are one product: a sum is the root or a part of it.
         root = circuit_of_kernel.root
         self._is_product = not any(node.weights for node in (root, *root.parts))
         self._evaluate = KernelEvaluator(circuit, None, circuit_of_kernel)
-        self._laid = _laid_out(circuit, points) if self._complete else []
+        # Sides of complete points are made once, for all tables of rows.
+        self._point_sides = _point_sides(circuit, points) if self._complete else []
 
     def __getstate__(self) -> dict[str, Any]:
-        """What it was made of: the rest is made again."""
+        """The arguments of ``__init__``, from which all other attributes are made again."""
         return {
             "circuit": self._circuit,
             "points": self._points,
@@ -252,9 +252,9 @@ class KernelExpansion:
                 gram = expected_gram(self._circuit, batch, self._points, self._kernel)
                 out[start : start + _ROWS] = gram @ self._coefficients
             return out
-        for given in conditionals(Evaluator(self._circuit), rows):
-            for points in self._laid:
-                for side in sides(self._circuit, given, points):
+        for batch in conditionals(Evaluator(self._circuit), rows):
+            for points in self._point_sides:
+                for side in sides(self._circuit, batch, points):
                     values = self._evaluate(side, points)
                     out[side.position] += values @ self._coefficients[points.position]
         return out
@@ -295,17 +295,20 @@ class KernelExpansion:
             )
         rows = check_rows(self._circuit, X)
         second = np.zeros((len(rows), self._coefficients.shape[1]))
-        # Each batch of pairs goes through all rows again, which are so evaluated once.
-        chunks = list(conditionals(Evaluator(self._circuit), rows))
+        # All pairs need the conditionals of all rows, which are kept.
+        batches = list(conditionals(Evaluator(self._circuit), rows))
         for weight, pairs in self._pairs():
-            for given in chunks:
-                for side in sides(self._circuit, given, pairs):
+            for batch in batches:
+                for side in sides(self._circuit, batch, pairs):
                     second[side.position] += self._evaluate(side, pairs) @ weight
         # Rounding must not leave a negative variance.
         return np.maximum(second - self.mean(rows) ** 2, 0.0)
 
     def _pairs(self) -> Iterator[tuple[Floats, Points]]:
-        """All pairs of points, with the weights of their second moments."""
+        """All pairs of points as sides, with the weights of their second moments.
+
+        Weights have shape (n_pairs, n_outputs).
+        """
         # The second moment is symmetric in the points, so that half of the pairs are enough.
         left_points, right_points = np.triu_indices(len(self._points))
         for start in range(0, len(left_points), _PAIRS):
@@ -315,12 +318,12 @@ class KernelExpansion:
             # A pair off the diagonal counts twice.
             twice = np.where(i == j, 1.0, 2.0)[:, np.newaxis]
             weight = twice * self._coefficients[i] * self._coefficients[j]
-            # The two cells may change places in each column: more pairs then have one pattern.
+            # Two pairs have the same pattern whichever of their cells comes first.
             yield weight, Points(self._circuit, np.sort(pairs, axis=2))
 
 
-def _laid_out(circuit: Circuit, points: Floats) -> list[Points]:
-    """Points as sides of expected kernels, part by part."""
+def _point_sides(circuit: Circuit, points: Floats) -> list[Points]:
+    """Complete rows as sides of expected kernels, some rows in each."""
     # (n_points, n_features, 1): the last axis has two cells for pairs.
     parts = slices(len(points), _POINTS)
     return [Points(circuit, points[part, :, np.newaxis], part) for part in parts]
@@ -329,14 +332,15 @@ def _laid_out(circuit: Circuit, points: Floats) -> list[Points]:
 def _gram_at_points(
     evaluator: Evaluator, rows: Floats, points: Floats, kernel: KernelCircuit
 ) -> Floats:
+    """Expected kernels between conditionals given rows and points, shape (n_rows, n_points)."""
     circuit = evaluator.circuit
     refuse_unreadable(circuit.columns, points)
     evaluate = KernelEvaluator(circuit, None, kernel)
-    laid = _laid_out(circuit, points)
+    right_sides = _point_sides(circuit, points)
     gram = np.empty((len(rows), len(points)))
-    for given in conditionals(evaluator, rows):
-        for right in laid:
-            for left in sides(circuit, given, right):
+    for batch in conditionals(evaluator, rows):
+        for right in right_sides:
+            for left in sides(circuit, batch, right):
                 gram[left.position, right.position] = evaluate(left, right)
     return gram
 
@@ -344,26 +348,27 @@ def _gram_at_points(
 def _gram_of_pairs(
     evaluator: Evaluator, rows: Floats, other_rows: Floats, kernel: KernelCircuit
 ) -> Floats:
+    """Expected kernels between conditionals given rows, shape (n_rows, n_others)."""
     evaluate = KernelEvaluator(evaluator.circuit, evaluator.circuit, kernel)
 
-    def blocks(table: Floats) -> list[Side]:
-        given = conditionals(evaluator, table)
-        # Sides of all rows are held at once, as each of them meets all others.
-        return [side for part in given for side in sides(evaluator.circuit, part)]
+    def all_sides(table: Floats) -> list[Side]:
+        batches = conditionals(evaluator, table)
+        # A list, as each side is paired with all sides of the other table.
+        return [side for batch in batches for side in sides(evaluator.circuit, batch)]
 
     # One table on both sides has a symmetric matrix: half of it is enough.
     is_symmetric = other_rows is rows
-    left = blocks(rows)
-    right = left if is_symmetric else blocks(other_rows)
+    left_sides = all_sides(rows)
+    right_sides = left_sides if is_symmetric else all_sides(other_rows)
     gram = np.empty((len(rows), len(other_rows)))
-    for number, side in enumerate(left):
-        # Blocks before this one have been met from the other side.
-        for side_of_others in right[number if is_symmetric else 0 :]:
-            values = evaluate(side, side_of_others)
-            if side is side_of_others:
-                # Rounding depends on the order of the sides.
+    for number, left in enumerate(left_sides):
+        # Earlier sides on the right have been paired with this one already.
+        for right in right_sides[number if is_symmetric else 0 :]:
+            values = evaluate(left, right)
+            if left is right:
+                # Rounding has left the matrix slightly asymmetric.
                 values = np.triu(values) + np.triu(values, 1).T
-            gram[np.ix_(side.position, side_of_others.position)] = values
+            gram[np.ix_(left.position, right.position)] = values
             if is_symmetric:
-                gram[np.ix_(side_of_others.position, side.position)] = values.T
+                gram[np.ix_(right.position, left.position)] = values.T
     return gram

@@ -1,4 +1,4 @@
-"""How many rows are expected to use each part of the circuit? What follows from these counts?"""
+"""Expected counts: how many rows use each edge and leaf, the pseudo-counts of EM, the BD score."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from skpc._validation import check_weight
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.downward import Collected, flow_down
 from skpc.queries.passes.induced import (
-    EDGES_OF_A_COUNT,
+    LEAST_EDGES_FOR_COUNTS,
     flow_through,
     induced_statistics,
-    walkable,
+    walk_plan,
 )
 from skpc.queries.passes.rows import check_rows, over_chunks
 from skpc.queries.passes.upward import Evaluator, refuse_impossible
@@ -30,7 +30,7 @@ from skpc.variables.leaves import states_of_leaves
 
 @dataclass(frozen=True, eq=False)
 class ExpectedStatistics(Statistics):
-    """Expected edge counts, leaf statistics, and the log-likelihood they were computed at."""
+    """Expected edge counts and leaf statistics, with the log-likelihood of the rows."""
 
     edge_flow: Floats
     leaf_statistic: Floats
@@ -78,7 +78,7 @@ def flows(circuit: Circuit, X: Any, sample_weight: Any = None) -> Floats:
 
 
 def expected_statistics(
-    circuit: Circuit, rows: Floats, weight: Floats, shown: NDArray[np.bool_] | None = None
+    circuit: Circuit, rows: Floats, weight: Floats, observed: NDArray[np.bool_] | None = None
 ) -> ExpectedStatistics:
     """The E-step: expected counts of edges and statistics of leaves.
 
@@ -90,9 +90,10 @@ def expected_statistics(
         Encoded rows, as returned by ``check_rows``.
     weight : ndarray of shape (n_rows,)
         Weights of the rows.
-    shown : bool ndarray of shape (n_rows, n_features), default=None
-        For complete rows and a circuit of states that can be walked: which cells count, with those
-        that decide above them; see :func:`skpc.queries.passes.induced.count_entries`.
+    observed : bool ndarray of shape (n_rows, n_features), default=None
+        Which cells were observed, not filled. A state counts where its variable and the variable
+        that decides above it were observed; see :func:`skpc.queries.passes.induced.count_entries`.
+        Only for complete rows and circuits with a plan of the walk.
 
     Returns
     -------
@@ -102,13 +103,15 @@ def expected_statistics(
     """
     # Complete rows follow their induced trees where this is faster than a pass over all edges.
     complete = np.array(~np.isnan(rows).any(axis=1), dtype=np.bool_)
-    if shown is None and walkable(circuit, EDGES_OF_A_COUNT) is None:
+    if observed is None and walk_plan(circuit, LEAST_EDGES_FOR_COUNTS) is None:
         complete[:] = False
     parts = []
     if complete.any():
         index = np.flatnonzero(complete)
-        marks = None if shown is None else shown[index]
-        edges, leaves, log_density = induced_statistics(circuit, rows[index], weight[index], marks)
+        observed_part = None if observed is None else observed[index]
+        edges, leaves, log_density = induced_statistics(
+            circuit, rows[index], weight[index], observed_part
+        )
         refuse_impossible(log_density, index)
         parts.append(ExpectedStatistics(edges, leaves, float(weight[index] @ log_density)))
     # A table without rows has statistics, too: zeros of the right shapes.
@@ -120,27 +123,27 @@ def expected_statistics(
 def _statistics_of_all_edges(
     circuit: Circuit, rows: Floats, weight: Floats, chosen: NDArray[np.bool_]
 ) -> ExpectedStatistics:
-    """The E-step of some of the rows by a pass over all edges."""
+    """The E-step of the chosen rows by a pass over all edges."""
     index = np.flatnonzero(chosen)
     rows = rows[index]
     weight = weight[index]
-    # Lines for one row stay in cache.
+    # Lines of one entry stay in the cache.
     evaluator = Evaluator(circuit, size=1 if len(rows) == 1 else None)
     n_arguments = len(evaluator.plan.arg)
     n_entries = len(evaluator.tables.log_table)
 
     def work(part: Floats, start: int) -> tuple[Floats, Floats, float]:
-        # Threads add up by themselves and are joined at the end.
+        # Each chunk adds up by itself, so that threads can take several at once.
         into = Collected(np.zeros(n_arguments), np.zeros(n_entries))
         total = 0.0
         flow = evaluator.flows()
-        joint = np.zeros((len(part), evaluator.reader.n_leaves))
+        block_flow = np.zeros((len(part), evaluator.reader.n_blocks))
         for batch in evaluator.batches(part, start, refuse=False):
             # Only logs can tell an impossible row from a very improbable one.
             if batch.in_logs:
                 refuse_impossible(batch.root, index[start + batch.position])
             evaluated = batch.evaluated
-            # Rows that come again in logs have no weight in this batch.
+            # Rows that are too improbable for this batch have no weight in it.
             row_weight = np.zeros(len(batch.position))
             row_weight[evaluated] = weight[start + batch.position[evaluated]]
             total += float(row_weight[evaluated] @ batch.root[evaluated])
@@ -148,27 +151,27 @@ def _statistics_of_all_edges(
             flow[evaluator.plan.slot[-1], : len(row_weight)] = row_weight
             state = (batch.cells, len(row_weight), batch.lines, flow, batch.in_logs)
             flow_down(evaluator.plan, evaluator.tables, *state, into)
-            # Leaves of several variables have two lines each: a value, and the flow that came.
-            lines = slice(circuit.n_features + 1, len(batch.cells.codes), 2)
-            reached = batch.cells.values[lines, : len(row_weight)]
-            joint[batch.position] += reached.T
-        evaluator.reader.add_statistics(part, joint, into.statistic)
+            # Blocks have two lines each: their value, and the flow that has reached them.
+            flow_lines = slice(circuit.n_features + 1, len(batch.cells.codes), 2)
+            batch_flow = batch.cells.values[flow_lines, : len(row_weight)]
+            block_flow[batch.position] += batch_flow.T
+        evaluator.reader.add_statistics(part, block_flow, into.statistic)
         return into.edge_flow, into.statistic, total
 
-    # Parts are added up in their order, so that threads do not change the sums.
+    # Chunks are added up in their order, so that threads do not change the sums.
     parts = over_chunks(rows, work)
     # The last entry takes the argument of a root that is a leaf, which is no edge.
-    by_edge = np.zeros(circuit.n_edges + 1)
-    by_edge[evaluator.program.edge] = sum(part[0] for part in parts)
+    edge_flow = np.zeros(circuit.n_edges + 1)
+    edge_flow[evaluator.program.edge] = sum(part[0] for part in parts)
     statistic = sum((part[1] for part in parts), np.zeros(n_entries))
-    return ExpectedStatistics(by_edge[:-1], statistic, sum(part[2] for part in parts))
+    return ExpectedStatistics(edge_flow[:-1], statistic, sum(part[2] for part in parts))
 
 
 class PseudoCounts(NamedTuple):
     """Counts that EM adds to the expected ones.
 
-    ``edge`` has shape (n_edges,); ``param`` has the shape of the leaf parameters: counts of
-    states, and for a Gaussian (twice) a number of cells distributed like the column.
+    ``edge`` has shape (n_edges,). ``param`` has the shape of the leaf parameters: the counts of
+    states; for both parameters of a Gaussian, a number of cells distributed like the column.
     """
 
     edge: Floats
@@ -178,7 +181,7 @@ class PseudoCounts(NamedTuple):
 def uniform_pseudo_counts(
     circuit: Circuit, n_rows: float, of_columns: Sequence[Floats] | None = None
 ) -> PseudoCounts:
-    """Pseudo-counts of rows without any cell, divided evenly at every sum and leaf.
+    """Pseudo-counts of rows of missing cells, divided evenly at every sum and leaf.
 
     For a cutset network these are the nested counts of its Dirichlet prior with the equivalent
     sample size ``n_rows``: a cut divides them by its branches, a table by its cells.
@@ -190,8 +193,8 @@ def uniform_pseudo_counts(
     n_rows : float
         The number of rows.
     of_columns : sequence of ndarray, default=None
-        For each variable positive probabilities of its states, by which the rows are divided in
-        place of evenly; a sum that does not decide on a variable divides them evenly.
+        For each variable the probabilities of its states, all positive. Leaves, and sums that
+        decide on a variable, divide rows in proportion to these; other sums divide them evenly.
 
     Returns
     -------
@@ -219,7 +222,7 @@ def pseudo_counts_from(circuit: Circuit, n_rows: float) -> PseudoCounts:
     circuit : Circuit
         Its structure is that of the circuit to be fitted.
     n_rows : float
-        Their number.
+        The number of these rows.
 
     Returns
     -------
@@ -236,7 +239,7 @@ def pseudo_counts_from(circuit: Circuit, n_rows: float) -> PseudoCounts:
     >>> pseudo_counts_from(builder.build(), 3.0).param.round(1)
     array([0.3, 2.7])
     """
-    # Without any cell, a row is divided by the weights alone.
+    # The weights alone divide a row whose cells are all missing.
     node_flow = np.zeros(circuit.n_nodes)
     node_flow[-1] = n_rows
     edge_flow = np.zeros(circuit.n_edges)
@@ -247,14 +250,17 @@ def pseudo_counts_from(circuit: Circuit, n_rows: float) -> PseudoCounts:
 
 
 def _evenly_spread(circuit: Circuit, of_columns: Sequence[Floats] | None) -> Circuit:
-    """The same structure with equal weights and equal probabilities of what is possible."""
+    """The same structure, all possible children of a sum, and states of a leaf, equally probable.
+
+    Probabilities of states take the place of equal ones; see :func:`uniform_pseudo_counts`.
+    """
     structure = circuit.structure
     parent = circuit.edge_parent
-    # What is impossible in the circuit gets no share.
+    # Impossible edges get no share.
     share = (circuit.log_weight > -np.inf).astype(np.float64)
     if of_columns is not None:
         variable = structure.decision_var[parent]
-        # The place of the decided state among those of all variables, end to end.
+        # The place of the decided state among the states of all variables, end to end.
         state = offsets(circuit.n_states)[:-1][variable] + structure.decision_state
         decides = variable >= 0
         share[decides] *= np.concatenate(of_columns)[state[decides]]
@@ -268,8 +274,13 @@ def _evenly_spread(circuit: Circuit, of_columns: Sequence[Floats] | None) -> Cir
 
 
 def leaf_facts(circuit: Circuit) -> tuple[Leaves, Floats, Columns]:
-    """The leaves, their parameters and their variables, as their families take them."""
+    """The three arguments that functions about leaves take: leaves, parameters and variables."""
     return circuit.structure.leaves, circuit.param, circuit.columns
+
+
+def possible_weights(circuit: Circuit) -> NDArray[np.bool_]:
+    """Which edges have a weight in a sum that is not zero, shape (n_edges,)."""
+    return (circuit.kind[circuit.edge_parent] == SUM) & (circuit.log_weight > -np.inf)
 
 
 def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float = 0.1) -> float:
@@ -324,11 +335,11 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
         )
     prior = uniform_pseudo_counts(circuit, ess)
     counts = expected_statistics(circuit, rows, check_weight(sample_weight, len(rows)))
-    parent = circuit.edge_parent
     # Impossible edges have no counts, whose log gamma would be infinite.
-    is_of_sum = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
+    is_weight = possible_weights(circuit)
+    parent = circuit.edge_parent[is_weight]
     score = _log_marginal(
-        prior.edge[is_of_sum], counts.edge_flow[is_of_sum], parent[is_of_sum], circuit.n_nodes
+        prior.edge[is_weight], counts.edge_flow[is_weight], parent, circuit.n_nodes
     )
     leaves = circuit.structure.leaves
     # Tables of leaves have entries for missing cells, too, which are no states.
@@ -341,13 +352,16 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
 
 
 def _log_marginal(pseudo: Floats, count: Floats, owner: Ints, n_owners: int) -> float:
-    """The sum over all distributions; ``owner`` says which one a count belongs to."""
+    """Log marginal likelihood of Dirichlet-multinomial counts; summed over all distributions.
+
+    ``owner`` has the number of the distribution that each count belongs to.
+    """
     total = np.bincount(owner, pseudo, n_owners)
     counted = np.bincount(owner, count, n_owners)
-    # Products and leaves elsewhere own no counts here, and gammaln(0) is infinite.
-    is_present = total > 0.0
-    totals_part = gammaln(total[is_present]) - gammaln(total[is_present] + counted[is_present])
-    return float(totals_part.sum() + (gammaln(pseudo + count) - gammaln(pseudo)).sum())
+    # Numbers without counts are nodes of other kinds, and gammaln(0) is infinite.
+    has_counts = total > 0.0
+    log_ratio = gammaln(total[has_counts]) - gammaln(total[has_counts] + counted[has_counts])
+    return float(log_ratio.sum() + (gammaln(pseudo + count) - gammaln(pseudo)).sum())
 
 
 def _check_structure(circuit: Circuit, ess: float) -> None:
@@ -362,7 +376,10 @@ def _check_structure(circuit: Circuit, ess: float) -> None:
 
 
 def check_categories(circuit: Circuit, needs: str) -> None:
-    """Refuse circuits over numbers, and those that have been conditioned; ``needs`` says whose."""
+    """Refuse circuits over numbers, or that have been conditioned.
+
+    Messages begin with ``needs``, such as "bd_score needs".
+    """
     numeric = np.flatnonzero(~circuit.structure.is_categorical)
     if len(numeric):
         raise ValueError(f"{needs} a circuit over categories, but variable {numeric[0]} is numeric")

@@ -1,4 +1,4 @@
-"""How probable is a row, or some of its cells given others? What is the rest, given some?"""
+"""Densities of rows, joint and conditional, expectations of products, and conditional circuits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from skpc._arrays import Bools, Floats, check_variables
 from skpc._validation import unmasked
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.factors import Factor
-from skpc.queries.passes.induced import EDGES_OF_A_VALUE, log_density, walkable
+from skpc.queries.passes.induced import LEAST_EDGES_FOR_VALUES, log_density, walk_plan
 from skpc.queries.passes.rows import check_events, check_rows
 from skpc.queries.passes.upward import Evaluator, feed_forward, refuse_impossible
 from skpc.variables.events import Events
@@ -56,14 +56,14 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     """
     events = check_events(circuit, X)
     rows = events.rows
-    plan = walkable(circuit)
-    if plan is not None and plan.n_roots > 1:
-        plan = walkable(circuit, EDGES_OF_A_VALUE)
-    # Intervals can be met by several children of a decision, so that no single path is left.
+    plan = walk_plan(circuit)
+    if plan is not None and plan.n_components > 1:
+        plan = walk_plan(circuit, LEAST_EDGES_FOR_VALUES)
+    # An interval may hold several states, so that a row follows several children of a decision.
     if events.has_intervals or plan is None:
         return feed_forward(circuit, rows, events)
     incomplete = np.isnan(rows).any(axis=1)
-    # Each row gets the same bits, whatever the other rows are.
+    # Either way complete rows walk and the others do not: no row depends on the rows beside it.
     if 2 * incomplete.sum() > len(rows):
         out = feed_forward(circuit, rows)
         out[~incomplete] = log_density(circuit, rows[~incomplete])
@@ -117,9 +117,9 @@ def log_expectation(circuit: Circuit, X: Any, factors: Mapping[int, Factor]) -> 
 
 
 def _check_factors(circuit: Circuit, stated: Bools, factors: Mapping[int, Factor]) -> None:
-    """Refuse functions of cells that are known, or that no factor can stand for."""
+    """Refuse functions of known cells, of cells in blocks, and of rows that do not exist."""
     check_variables(list(factors), stated.shape[1], "the columns of factors")
-    # Under a block the expectation does not fall apart into one factor a variable.
+    # Under a block the expectation of a product is no product of expectations.
     in_blocks = {var for group in circuit.multivariate for var in group.variables.tolist()}
     n_rows = len(stated)
     for var, factor in factors.items():
@@ -191,7 +191,7 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
         chosen = check_variables(given, circuit.n_features, "given")
         known = whole.only(np.isin(np.arange(circuit.n_features), chosen))
     log_known = log_likelihood(circuit, known)
-    # Nothing is probable given what cannot be, and -inf less -inf would be NaN.
+    # Given an impossible event nothing has a probability: -inf less -inf would be NaN.
     refuse_impossible(log_known, np.arange(len(log_known)))
     return log_likelihood(circuit, whole) - log_known
 
@@ -242,39 +242,38 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     >>> np.exp(log_likelihood(given, [[np.nan, 1.0]]))
     array([0.6])
     """
-    wanted = np.array(unmasked(evidence), dtype=np.float64)
-    if wanted.shape != (circuit.n_features,):
+    known = np.array(unmasked(evidence), dtype=np.float64)
+    if known.shape != (circuit.n_features,):
         raise ValueError(
             f"evidence must have shape ({circuit.n_features},), one value (or NaN) a variable, "
-            f"got {wanted.shape}"
+            f"got {known.shape}"
         )
-    if np.any(np.isinf(wanted)):
-        raise ValueError(f"evidence must be finite or NaN, got {wanted[np.isinf(wanted)][0]}")
-    # The evidence, and what the circuit has been conditioned on, as one row.
-    row = check_rows(circuit, wanted[np.newaxis])
-    # check_rows has replaced the cells of variables that were conditioned on before.
-    differs = np.flatnonzero(~np.isnan(wanted) & (row[0] != wanted))
+    if np.any(np.isinf(known)):
+        raise ValueError(f"evidence must be finite or NaN, got {known[np.isinf(known)][0]}")
+    # The check writes in the values that the circuit has been conditioned on before.
+    row = check_rows(circuit, known[np.newaxis])
+    differs = np.flatnonzero(~np.isnan(known) & (row[0] != known))
     if len(differs):
         var = int(differs[0])
         raise ValueError(
             f"the circuit has been conditioned on variable {var} = {row[0, var]:g}, so that "
-            f"{wanted[var]:g} has probability zero"
+            f"{known[var]:g} has probability zero"
         )
-    value, possible = Evaluator(circuit).log_values(row)
-    if not possible:
-        known = np.flatnonzero(~np.isnan(wanted))
-        listed = ", ".join(f"variable {var} = {wanted[var]:g}" for var in known[:8])
+    log_value, is_possible = Evaluator(circuit).log_values(row)
+    if not is_possible:
+        variables = np.flatnonzero(~np.isnan(known))
+        listed = ", ".join(f"variable {var} = {known[var]:g}" for var in variables[:8])
         raise ValueError(f"the evidence has probability zero under the circuit: {listed}")
     structure = circuit.structure
     log_weight = circuit.log_weight.copy()
     parent = structure.edge_parent
     # Sums that the evidence excludes keep their weights: nothing reaches them.
-    edge = np.flatnonzero((structure.kind[parent] == SUM) & (value[parent] > -np.inf))
-    # Bayes' rule at each sum: a child counts by how well it explains the evidence.
-    log_weight[edge] += value[structure.child[edge]]
-    # Far from every leaf, the value of a sum is too large for what its weights must sum to.
+    edge = np.flatnonzero((structure.kind[parent] == SUM) & (log_value[parent] > -np.inf))
+    # Bayes' rule at each sum: the weight of a child times the density of the evidence under it.
+    log_weight[edge] += log_value[structure.child[edge]]
+    # The value of the sum would not do as the divisor: far from every leaf it has lost digits.
     log_total = np.full(structure.n_nodes, -np.inf)
     np.logaddexp.at(log_total, parent[edge], log_weight[edge])
     log_weight[edge] -= log_total[parent[edge]]
-    observed = np.where(np.isnan(wanted), circuit.observed, wanted)
+    observed = np.where(np.isnan(known), circuit.observed, known)
     return circuit.with_parameters(log_weight=log_weight, observed=observed)

@@ -1,4 +1,4 @@
-"""Which parameters fit the rows best, for a fixed structure?"""
+"""Expectation maximisation: the parameters that fit rows best, for a fixed structure."""
 
 from typing import Any, NamedTuple, Self
 
@@ -7,13 +7,14 @@ import numpy as np
 from skpc._arrays import Floats, log_or_inf
 from skpc._fitting import Fit, Rows, Stop, learn
 from skpc._validation import check_weight
-from skpc.circuit import SUM, Circuit
+from skpc.circuit import Circuit
 from skpc.domain import column_moments
 from skpc.queries.flows import (
     ExpectedStatistics,
     PseudoCounts,
     expected_statistics,
     leaf_facts,
+    possible_weights,
 )
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.rows import check_rows, read_cells
@@ -108,9 +109,9 @@ def fit_to_rows(
     stop: Stop,
     held_out: Rows | None = None,
 ) -> Fit:
-    """:func:`fit_parameters` of rows that have been checked; ``model.circuit`` is the result."""
+    """:func:`fit_parameters` for checked rows; the fitted circuit is ``model.circuit``."""
     model = ParametrisedCircuit.from_rows(circuit, data.rows, data.weight, pseudo_count)
-    # Without held-out rows the objective rises in every step, so that patience is of no use.
+    # Without held-out rows the objective never falls, and EM stops at the first small rise.
     if held_out is not None:
         stop = stop._replace(patience=_PATIENCE)
     return learn([model], data, stop, held_out)
@@ -119,7 +120,7 @@ def fit_to_rows(
 def em_step(
     circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: float | PseudoCounts
 ) -> Circuit:
-    """One iteration of EM, without the objective of its end, which takes another pass."""
+    """One iteration of EM; the objective after it, which takes another pass, is not computed."""
     return fit_to_rows(circuit, Rows(rows, weight), pseudo_count, Stop(1)).model.circuit
 
 
@@ -130,9 +131,9 @@ class ParametrisedCircuit(NamedTuple):
     ----------
     circuit : Circuit
     pseudo_counts : PseudoCounts
-        Cells that are added to those of the rows.
+        Counts that are added to the expected ones.
     moments : tuple of ndarrays of shape (n_features,)
-        Means and standard deviations of the columns, which added cells of numbers have.
+        Means and standard deviations of the columns, from which cells are added to Gaussians.
     """
 
     circuit: Circuit
@@ -143,7 +144,7 @@ class ParametrisedCircuit(NamedTuple):
     def from_rows(
         cls, circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: float | PseudoCounts
     ) -> Self:
-        """A circuit before its parameters are learned from rows, or from rows like these."""
+        """A circuit whose parameters are to be learned; the moments are those of the rows."""
         if not np.all(np.isnan(circuit.observed)):
             raise ValueError("parameters can only be fitted before a circuit is conditioned")
         # The prior of a Gaussian leaf is the Gaussian of its whole column.
@@ -155,12 +156,11 @@ class ParametrisedCircuit(NamedTuple):
         """Log-likelihood of the pseudo-counts (nats)."""
         circuit = self.circuit
         counts = self.pseudo_counts
-        # Weights of zero stay zero, and their pseudo-counts would count with minus infinity.
-        is_weight = circuit.kind[circuit.edge_parent] == SUM
-        is_weight &= circuit.log_weight > -np.inf
-        on_edges = counts.edge[is_weight] @ circuit.log_weight[is_weight]
-        on_leaves = log_prior(*leaf_facts(circuit), Prior(counts.param, *self.moments))
-        return float(on_edges + on_leaves)
+        # Weights of zero stay zero, and would make the sum minus infinity.
+        is_weight = possible_weights(circuit)
+        edge_prior = counts.edge[is_weight] @ circuit.log_weight[is_weight]
+        leaf_prior = log_prior(*leaf_facts(circuit), Prior(counts.param, *self.moments))
+        return float(edge_prior + leaf_prior)
 
     def log_likelihood(self, rows: Floats) -> Floats:
         """Log-likelihood (nats) of rows."""
@@ -175,14 +175,14 @@ class ParametrisedCircuit(NamedTuple):
         circuit = self.circuit
         counts = self.pseudo_counts
         parent = circuit.edge_parent
-        usable = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
-        count = np.where(usable, statistics.edge_flow + counts.edge, 0.0)
+        is_weight = possible_weights(circuit)
+        count = np.where(is_weight, statistics.edge_flow + counts.edge, 0.0)
         # (n_edges,): the counts of all edges that leave the same sum.
         total = np.bincount(parent, count, circuit.n_nodes)[parent]
         log_weight = circuit.log_weight.copy()
         # A sum that no row reaches, without pseudo-counts, keeps its weights.
-        changed = usable & (total > 0)
-        log_weight[changed] = log_or_inf(count[changed] / total[changed])
+        has_counts = is_weight & (total > 0)
+        log_weight[has_counts] = log_or_inf(count[has_counts] / total[has_counts])
         prior = Prior(counts.param, *self.moments)
         param = updated_param(*leaf_facts(circuit), statistics.leaf_statistic, prior)
         return self._replace(circuit=circuit.with_parameters(log_weight=log_weight, param=param))
@@ -194,7 +194,7 @@ def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> Pseu
             raise ValueError(f"pseudo_count must not be negative, got {pseudo_count}")
         edge = np.full(circuit.n_edges, float(pseudo_count))
         pseudo_count = PseudoCounts(edge, np.full(len(circuit.param), float(pseudo_count)))
-    # Pseudo-counts that are given may belong to another structure.
+    # Pseudo-counts may have been made for another structure.
     for name, counts, size in (
         ("edge", pseudo_count.edge, circuit.n_edges),
         ("param", pseudo_count.param, len(circuit.param)),

@@ -1,6 +1,8 @@
-"""What is the expected value of a sum over paths, such as a forest, given the cells of a row?
+"""The expected value of a sum over paths, such as those of a forest, given the cells of a row.
 
-``tests/naive/expected.py`` says the same by all completions of a row.
+What a path says of the missing cells of a row is an event. The value of the sum is the sum over
+events of their probability times the values of their paths. ``tests/naive/expected.py`` says the
+same by all completions of a row.
 """
 
 from typing import Any, NamedTuple
@@ -13,13 +15,13 @@ from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.queries._conditionals import Conditionals, Reached, conditionals
 from skpc.queries.passes.plan import Plan
-from skpc.queries.passes.rows import check_rows, over_chunks, refuse_multivariate
+from skpc.queries.passes.rows import check_rows, over_chunks, refuse_blocks
 from skpc.queries.passes.upward import Evaluator
 from skpc.variables.events import Events
 
-#: Events that are evaluated at a time: their lines stay in the cache.
+#: Events that are evaluated at a time: so many that the lines of living nodes stay in the cache.
 _EVENTS = 1024
-#: Rows of a batch, and probabilities of statements under leaves that it may need.
+#: Rows of a batch, which share one table of the probabilities of statements under leaves.
 _ROWS = 512
 
 
@@ -29,9 +31,9 @@ class Paths(NamedTuple):
     Parameters
     ----------
     events : Events
-        Distinct statements, each about one column; the first one says nothing.
+        Distinct statements, each about one column. The first holds for every row.
     column : ndarray of int of shape (n_statements,)
-        Their columns.
+        The column of each statement.
     ptr, said : ndarrays of int
         The statements of path ``i`` are ``said[ptr[i] : ptr[i + 1]]``, at most one of each column.
     value : ndarray of shape (n_paths, n_outputs)
@@ -57,8 +59,7 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     paths : Paths
         The function.
     holds : ndarray of bool of shape (n_rows, n_statements)
-        Whether cells that rows have are as a statement says; what it says of missing ones is
-        arbitrary.
+        Whether each statement is true of the row; not read where its cell is missing.
 
     Returns
     -------
@@ -68,7 +69,7 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     Raises
     ------
     ValueError
-        If the cells of a row have probability zero, or leaves have several variables.
+        If the cells of a row have probability zero, or the circuit has blocks.
 
     Examples
     --------
@@ -87,14 +88,14 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     ... )
     array([[3.]])
     """
-    probabilities = 2**24
-    refuse_multivariate(circuit)
+    # Most probabilities in a table.
+    most_probabilities = 2**24
+    refuse_blocks(circuit)
     rows = check_rows(circuit, X)
-    # Sums of random integers tell sets of statements from each other.
+    # A set of statements is known by the sum of their codes.
     code = np.random.RandomState(0).randint(2**63, size=len(paths.column), dtype=np.int64)
-    # The empty statement must not change a sum.
+    # The first statement always holds: it changes no set, and its probability is not looked up.
     code[0] = 0
-    # The first statement has no probability: nothing looks it up.
     statements_of = [
         1 + np.flatnonzero(paths.column[1:] == var) for var in range(circuit.n_features)
     ]
@@ -102,24 +103,24 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     place = np.empty(len(paths.column), dtype=np.uint32)
     for variable_statements in statements_of:
         place[variable_statements] = np.arange(len(variable_statements))
-    # The probabilities of all statements under all leaves, if the rows of a batch reach all.
+    # The size of the table if the rows of a batch reach all leaves.
     n_entries = sum(len(statements_of[var]) for var in circuit.structure.leaves.var.tolist())
-    # Each row reaches a few leaves, and many rows reach most.
-    size = _ROWS if n_entries <= probabilities else 1
+    # A single row reaches few leaves, and so needs a small table.
+    size = _ROWS if n_entries <= most_probabilities else 1
     evaluator = Evaluator(circuit, size=size)
     out = np.zeros((len(rows), paths.value.shape[1]))
 
     def work(part: Floats, start: int) -> None:
-        for given in conditionals(evaluator, part):
-            position = start + given.position
-            known = ~np.isnan(given.cells)
-            # (n_given, n_outputs), beside holds[position] of shape (n_given, n_statements).
+        for batch in conditionals(evaluator, part):
+            position = start + batch.position
+            known = ~np.isnan(batch.cells)
+            # (n_batch, n_outputs), beside holds[position] of shape (n_batch, n_statements).
             total = np.zeros_like(out[position])
-            tables = _tables(circuit, evaluator.plan, paths.events, statements_of, given)
-            # Threads write values of their own.
+            tables = _tables(circuit, evaluator.plan, paths.events, statements_of, batch)
+            # Each thread needs lines of its own.
             lines = np.empty((evaluator.program.n_slots, _EVENTS))
-            state = (given.reached, np.ascontiguousarray(holds[position]), known)
-            _follow(evaluator.plan, paths, code, place, *state, *tables, lines, total)
+            state = (batch.reached, np.ascontiguousarray(holds[position]), known)
+            _add_expectations(evaluator.plan, paths, code, place, *state, *tables, lines, total)
             out[position] = total
 
     over_chunks(rows, work, size)
@@ -127,11 +128,18 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
 
 
 def _tables(
-    circuit: Circuit, plan: Plan, events: Events, statements_of: list[Ints], given: Conditionals
+    circuit: Circuit, plan: Plan, events: Events, statements_of: list[Ints], batch: Conditionals
 ) -> tuple[Ints, Floats]:
-    """Probabilities of statements under each leaf that a row reaches, and where they begin."""
-    # The rows of a batch share one table of all leaves that any of them reaches.
-    child = plan.arg[given.reached.arg]
+    """The table of the probabilities of statements under the leaves that rows of a batch reach.
+
+    Returns
+    -------
+    first_entry : ndarray of shape (n_leaves,)
+        Where the entries of each leaf begin, one for each statement of its column.
+    table : ndarray of shape (n_entries,)
+        The probabilities.
+    """
+    child = plan.arg[batch.reached.arg]
     reached = np.unique(~child[child < 0])
     first_entry = np.zeros(len(plan.leaves.var), dtype=np.int64)
     parts = [np.empty(0)]
@@ -142,9 +150,9 @@ def _tables(
             size = np.diff(events.ptr)[statements]
             variable_events = ranges(events.ptr[statements], size)
             low = events.low[variable_events]
-            # Many intervals have few ends.
+            # Many intervals share their ends, of which there are few.
             ends, at_end = np.unique([low, events.high[variable_events]], return_inverse=True)
-            # (n_leaves, n_ends), of which intervals are differences.
+            # (n_leaves, n_ends): intervals are differences of these.
             below = circuit.leaf_forms(var, leaf).between(np.full(len(ends), -np.inf), ends)
             # numpy versions disagree on the shape of the inverse.
             at_low, at_high = at_end.reshape(2, -1)
@@ -152,7 +160,7 @@ def _tables(
             # A statement with several intervals has the sum of their probabilities.
             if prob.shape[1] > len(statements):
                 prob = np.add.reduceat(prob, offsets(size)[:-1], axis=1)
-            # Leaf by leaf, the statements of the column stand end to end.
+            # Leaf by leaf, one entry for each statement of the column.
             first_entry[leaf] = begin + np.arange(len(leaf)) * len(statements)
             parts.append(prob.ravel())
             begin += prob.size
@@ -160,7 +168,7 @@ def _tables(
 
 
 @kernel(new_arrays=True)
-def _follow(
+def _add_expectations(
     plan: Plan,
     paths: Paths,
     code: Ints,
@@ -173,7 +181,7 @@ def _follow(
     lines: Floats,
     out: Floats,
 ) -> None:
-    """Add up the values of paths, times their probabilities, for each row.
+    """Add to each row the values of all paths times their probabilities given the row.
 
     Parameters
     ----------
@@ -182,17 +190,17 @@ def _follow(
     paths : Paths
         The function.
     code : array of shape (n_statements,)
-        A random integer for each statement, 0 for the one that says nothing.
+        A random integer for each statement, 0 for the first.
     place : array of shape (n_statements,)
         Where each statement stands in the tables of its column.
     holds : array of shape (n_rows, n_statements)
-        Whether the known cells are as each statement says.
+        Whether each statement is true of the row, read where its cell is known.
     known : array of shape (n_rows, n_features)
-        Whether statements about each cell are decided.
-    first_entry, table : arrays
-        Where the probabilities of statements begin for each leaf, and these.
+        Which cells are known.
+    first_entry, table : arrays of shape (n_leaves,) and (n_entries,)
+        See :func:`_tables`.
     lines : array of shape (n_slots, n_events)
-        Takes the values of nodes that are alive together.
+        Workspace: the values of nodes that are alive together.
     out : array of shape (n_rows, n_outputs)
         Takes the expectations.
     """
@@ -200,45 +208,48 @@ def _follow(
     n_features = known.shape[1]
     size = lines.shape[1]
     root = len(plan.is_sum) - 1
-    path_of = np.empty(n_paths, np.int64)
+    path_of_event = np.empty(n_paths, np.int64)
     total = np.empty((n_paths, n_outputs))
-    # A table of twice as many places finds a set of statements at the first look.
+    # With twice as many places as sets, a hash table finds most sets at once.
     n_places = 2
     while n_places < 2 * n_paths:
         n_places *= 2
     keys = np.empty(n_places, np.int64)
-    event_at = np.empty(n_places, np.int32)
-    fails = np.empty(len(code), np.bool_)
-    # The codes of the statements that a row leaves open, 0 for the others.
+    event_of_place = np.empty(n_places, np.int32)
+    is_false = np.empty(len(code), np.bool_)
+    # The codes of statements about missing cells, 0 for the others.
     open_code = np.empty(len(code), np.int64)
-    count = np.empty(n_features, np.int64)
-    # For each column: the events that say something of it, and the place of what they say.
+    # For each column: how many events have a statement about it, which events, and the places of
+    # the statements in the table.
+    n_said = np.empty(n_features, np.int64)
     said = np.empty((2, n_features, size), np.uint32)
     is_one = np.empty(len(plan.is_sum), np.int8)
     for r in range(len(known)):
         for s in range(len(code)):
             is_known = known[r, paths.column[s]]
             open_code[s] = 0 if is_known else code[s]
-            fails[s] = is_known and not holds[r, s]
-        n_events = _distinct_events(paths, open_code, fails, keys, event_at, path_of, total)
+            is_false[s] = is_known and not holds[r, s]
+        n_events = _distinct_events(
+            paths, open_code, is_false, keys, event_of_place, path_of_event, total
+        )
         # As many events at a time as the lines have room for.
         for begin in range(0, n_events, size):
             n = min(size, n_events - begin)
-            count[:] = 0
+            n_said[:] = 0
             for t in range(n):
-                p = path_of[begin + t]
+                p = path_of_event[begin + t]
                 for k in range(paths.ptr[p], paths.ptr[p + 1]):
                     s = paths.said[k]
-                    # What the row's own cells decide has been checked already.
+                    # Statements about known cells are true: other paths have been left out.
                     if open_code[s] != 0:
                         var = paths.column[s]
-                        said[0, var, count[var]] = t
-                        said[1, var, count[var]] = place[s]
-                        count[var] += 1
+                        said[0, var, n_said[var]] = t
+                        said[1, var, n_said[var]] = place[s]
+                        n_said[var] += 1
             for e in range(reached.ptr[r], reached.ptr[r + 1]):
-                _evaluate(plan, reached, e, count, said, n, first_entry, table, is_one, lines)
+                _evaluate(plan, reached, e, n_said, said, n, first_entry, table, is_one, lines)
             for t in range(n):
-                # A line is not even written where no event says anything below.
+                # Where no event has a statement, no line has been written.
                 prob = 1.0 if is_one[root] == 1 else lines[plan.slot[root], t]
                 for k in range(n_outputs):
                     out[r, k] += prob * total[begin + t, k]
@@ -248,13 +259,13 @@ def _follow(
 def _distinct_events(
     paths: Paths,
     open_code: Ints,
-    fails: Bools,
+    is_false: Bools,
     keys: Ints,
-    event_at: NDArray[np.int32],
-    path_of: Ints,
+    event_of_place: NDArray[np.int32],
+    path_of_event: Ints,
     total: Floats,
 ) -> int:
-    """List what the paths that a row may take say of its missing cells, each event once.
+    """List the distinct events of the paths that a row may take; return their number.
 
     Parameters
     ----------
@@ -262,40 +273,40 @@ def _distinct_events(
         The function.
     open_code : array of shape (n_statements,)
         A random integer for each statement about a missing cell, 0 for the others.
-    fails : array of shape (n_statements,)
-        Which statements the row contradicts.
-    keys, event_at : arrays
-        A hash table: the sums of codes that have a place, and the events there.
-    path_of : array of shape (n_paths,)
-        Takes a path that says what each event does.
+    is_false : array of shape (n_statements,)
+        Which statements the known cells of the row contradict.
+    keys, event_of_place : arrays of shape (n_places,)
+        Workspace: a hash table with the sum of the codes of an event, and its number.
+    path_of_event : array of shape (n_paths,)
+        Takes one of the paths of each event.
     total : array of shape (n_paths, n_outputs)
         Takes the sums of the values of the paths of each event.
     """
     n_events = 0
     mask = len(keys) - 1
-    event_at[:] = -1
+    event_of_place[:] = -1
     for p in range(len(paths.ptr) - 1):
         key = np.int64(0)
         is_possible = True
         for k in range(paths.ptr[p], paths.ptr[p + 1]):
             # Statements about known cells add 0: paths that differ by these alone are one event.
             key += open_code[paths.said[k]]
-            is_possible &= not fails[paths.said[k]]
+            is_possible &= not is_false[paths.said[k]]
         if not is_possible:
             continue
         # The number of places is a power of two, so that the mask takes the remainder.
         slot = key & mask
-        # Taken by another set: the next free place is tried.
-        while event_at[slot] >= 0 and keys[slot] != key:
+        # If another event has the place, the next one is tried.
+        while event_of_place[slot] >= 0 and keys[slot] != key:
             slot = (slot + 1) & mask
-        if event_at[slot] < 0:
-            event_at[slot] = n_events
+        if event_of_place[slot] < 0:
+            event_of_place[slot] = n_events
             keys[slot] = key
-            path_of[n_events] = p
+            path_of_event[n_events] = p
             total[n_events] = 0.0
             n_events += 1
         for j in range(total.shape[1]):
-            total[event_at[slot], j] += paths.value[p, j]
+            total[event_of_place[slot], j] += paths.value[p, j]
     return n_events
 
 
@@ -304,7 +315,7 @@ def _evaluate(
     plan: Plan,
     reached: Reached,
     e: int,
-    count: Ints,
+    n_said: Ints,
     said: NDArray[np.uint32],
     n: int,
     first_entry: Ints,
@@ -312,25 +323,29 @@ def _evaluate(
     is_one: NDArray[np.int8],
     lines: Floats,
 ) -> None:
-    """Evaluate a node that a row reaches on n events, ``is_one`` where none says anything below.
+    """Write the probabilities of n events under a node that a row reaches into its line.
 
     Parameters
     ----------
-    plan, reached, first_entry, table, is_one, lines
-        See :func:`_follow`.
+    plan, reached, first_entry, table, lines
+        See :func:`_add_expectations`.
     e : int
-        The entry of the node.
-    count : array of shape (n_features,)
+        The entry of the node in ``reached``.
+    n_said : array of shape (n_features,)
         How many statements about each column the events have.
     said : array of shape (2, n_features, n_events)
-        The event of each, and the place of the statement.
+        For each column the events that have a statement about it, and the places of the statements
+        in the table.
     n : int
         How many events there are.
+    is_one : array of shape (n_inner,)
+        Takes whether no event has a statement about the scope of the node: all probabilities are
+        one then, and the line is not written.
     """
     i = reached.node[e]
     is_sum = plan.is_sum[i] == 1
     line = lines[plan.slot[i]]
-    # The weight of all children below which nothing is said; that of leaves is corrected later.
+    # The weight of all children of value one; that of leaves is corrected below.
     constant = 0.0
     n_inner = 0
     n_leaves = 0
@@ -339,11 +354,11 @@ def _evaluate(
         weight = reached.weight[k]
         if child < 0 or is_one[child] == 1:
             constant += weight
-            # Leaves count as 1 at first, and are corrected where events say something of them.
-            n_leaves += child < 0 and count[plan.leaves.var[~child]] > 0
+            # Leaves count as 1 at first, and are corrected for events with statements about them.
+            n_leaves += child < 0 and n_said[plan.leaves.var[~child]] > 0
             continue
         source = lines[plan.slot[child]]
-        # The first child writes the line, whatever stood in it.
+        # The first child overwrites the line, which held values of another node.
         if n_inner == 0:
             for t in range(n):
                 line[t] = weight * source[t]
@@ -355,7 +370,7 @@ def _evaluate(
                 line[t] *= source[t]
         n_inner += 1
     is_one[i] = 1 if n_inner + n_leaves == 0 else 0
-    # No child has written the line, but leaves are going to correct it.
+    # Only leaves have statements, which are going to correct a line that nobody has written.
     if n_inner == 0 and n_leaves > 0:
         line[:n] = constant if is_sum else 1.0
     elif is_sum and constant > 0.0:
@@ -367,35 +382,33 @@ def _evaluate(
             if child < 0:
                 var = plan.leaves.var[~child]
                 begin = first_entry[~child]
-                # Leaves without statements have a count of 0 and change nothing.
                 weight = reached.weight[k] if is_sum else -1.0
-                _meet_leaf(said[:, var], count[var], table[begin:], weight, line)
+                _correct_line(said[:, var], n_said[var], table[begin:], weight, line)
 
 
 @inlined
-def _meet_leaf(
+def _correct_line(
     said: NDArray[np.uint32], n_statements: int, prob: Floats, weight: float, line: Floats
 ) -> None:
-    """Correct the events that say something about the column of a leaf; others have the factor 1.
+    """Correct the line of a node, where a leaf counted as 1, for events with a statement about it.
 
     Parameters
     ----------
-    said : array of shape (2, n_statements)
-        Those of the column; see :func:`_evaluate`.
+    said : array of shape (2, n_events)
+        The statements about the column of the leaf; see :func:`_evaluate`.
     n_statements : int
-        How many these are.
-    prob : array
-        The probabilities of statements under the leaf.
+        How many of them there are.
+    prob : array of shape (n_entries,)
+        The table, from the entries of the leaf on.
     weight : float
-        That of the leaf in its sum; -1 in a product.
+        The weight of the leaf in a sum; -1 in a product.
     line : array of shape (n_events,)
         The values of the node.
     """
-    # Events that say something of a column say it once, so that no entry is met twice.
+    # An event has one statement about a column at most, so that no value is corrected twice.
     if weight < 0.0:
         for j in range(n_statements):
             line[said[0, j]] *= prob[said[1, j]]
     else:
         for j in range(n_statements):
-            # The leaf has been counted as 1 before.
             line[said[0, j]] += weight * (prob[said[1, j]] - 1.0)

@@ -1,7 +1,8 @@
-"""What is the distribution of each missing cell, given the rest of its row?
+"""The distribution of each missing cell, given the observed cells of its row.
 
-Its probabilities, moments and quantiles follow from averages over the leaves of its variable, each
-weighted by the posterior probability that it made the row: one pass up and one down.
+Probabilities, moments and quantiles of a cell are averages over the leaves of its variable. The
+weight of a leaf is the posterior probability that it generated the cell. One pass up and one down
+find these weights for all variables.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,9 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, check_variables
 from skpc.circuit import Circuit
+from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.downward import posterior_average
-from skpc.queries.passes.rows import MultivariateReader, check_events, check_rows
+from skpc.queries.passes.rows import check_events, check_rows
 from skpc.variables import Form, Predictive
 from skpc.variables.events import Events
 from skpc.variables.forms import likely_parts, stacked
@@ -37,7 +39,7 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     Returns
     -------
     list of skpc.variables.Predictive
-        One for each of these variables, in their order.
+        One for each of the variables, in the order in which they are given.
 
     Raises
     ------
@@ -60,24 +62,24 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     chosen = range(circuit.n_features) if variables is None else variables
     wanted = check_variables(chosen, circuit.n_features)
     _refuse_stated(circuit, events, wanted)
-    # Leaves of several variables say something else of a cell in each row, which takes room.
+    # The conditional of a cell under a block differs from row to row, which takes memory.
     step = _ROWS if circuit.multivariate else max(len(rows), 1)
-    every = [slice(None)] * len(wanted)
+    all_rows = [slice(None)] * len(wanted)
     parts = []
     for start in range(0, max(len(rows), 1), step):
         part = np.arange(start, min(start + step, len(rows)))
-        forms_of_part = _forms(circuit, rows[part], wanted, every, events.take(part))
-        parts.append(list(map(likely_parts, forms_of_part)))
+        part_forms = _forms(circuit, rows[part], wanted, all_rows, events.take(part))
+        parts.append(list(map(likely_parts, part_forms)))
     predictives = []
     for var, forms in zip(wanted.tolist(), zip(*parts)):
-        # Bins of a histogram axis are no labels: their cells are numbers.
+        # The states of a histogram axis are no labels, as its cells are numbers.
         labels = np.arange(circuit.n_states[var]) if circuit.structure.is_categorical[var] else None
         predictives.append(Predictive([stacked(forms)], rows[:, var], labels))
     return predictives
 
 
 def _refuse_stated(circuit: Circuit, events: Events, wanted: Ints) -> None:
-    """Refuse intervals of variables that are wanted, or share a block with such a variable."""
+    """Refuse intervals of wanted variables, or of variables in a block with a wanted one."""
     scopes = [{var} for var in wanted.tolist()]
     scopes += [scope for leaf in circuit.multivariate if (scope := {*leaf.variables}) & {*wanted}]
     stated = sorted(set().union(*scopes) & {*events.column})
@@ -175,9 +177,9 @@ def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def expected_cells(circuit: Circuit, X: Any, variables: Any) -> Floats:
-    """Fill each missing cell by itself: means of numbers, the most probable states of categories.
+    """Fill each missing cell by itself: numbers by means, categories by the most probable state.
 
-    All columns take one pass up and one down.
+    One pass up and one down serve all columns.
 
     Parameters
     ----------
@@ -277,7 +279,7 @@ def quantiles(circuit: Circuit, X: Any, levels: Any) -> Floats:
 def _missing_cells(
     circuit: Circuit, rows: Floats, wanted: Ints
 ) -> Iterator[tuple[tuple[Ints, int], Form]]:
-    """The missing cells of some variables, and their distributions, some rows at a time."""
+    """The missing cells of each wanted variable with their distributions, chunk by chunk."""
     for start in range(0, len(rows), _ROWS):
         part = rows[start : start + _ROWS]
         # Posteriors of observed cells are known without a form.
@@ -294,31 +296,31 @@ def _forms(
     chosen: Sequence[Ints | slice],
     events: Events | None = None,
 ) -> Iterator[Form]:
-    """Distributions of the cells of some variables in the rows that are chosen for each."""
+    """For each wanted variable, the distributions of its cells in the rows chosen for it."""
     columns = circuit.columns
     leaves = circuit.structure.leaves
     # Leaves of other variables need no lines in the pass down.
-    marks = np.zeros(circuit.n_features, dtype=bool)
-    marks[wanted] = True
-    lines = posterior_lines(leaves, circuit.param, columns, marks)
+    is_wanted = np.zeros(circuit.n_features, dtype=bool)
+    is_wanted[wanted] = True
+    lines = posterior_lines(leaves, circuit.param, columns, is_wanted)
     average = posterior_average(circuit, rows, lines, events)
-    reader = MultivariateReader(circuit)
-    # (n_leaves, n_rows) for each block; zeros where none of its variables is wanted.
+    reader = BlockReader(circuit)
+    # (n_leaves, n_rows) for each scope of blocks; zeros where none of its variables is wanted.
     probs = [
         average[lines.first_line[group.leaf]]
-        if marks[group.variables].any()
+        if is_wanted[group.variables].any()
         else np.zeros((len(group.leaf), len(rows)))
         for group in reader.groups
     ]
-    given = reader.conditionals(rows, probs)
+    block_moments = reader.conditionals(rows, probs)
     for var, chosen_rows in zip(wanted.tolist(), chosen):
         # (n_chosen, n_parts): one mixture a row.
         prob = np.ascontiguousarray(
             average[lines_of(leaves, columns, lines, var)][:, chosen_rows].T
         )
-        # An observed cell takes the first part, which nobody looks at.
+        # An observed cell needs weights, too: it takes the first part, which nobody looks at.
         prob[~np.isnan(rows[chosen_rows, var])] = np.arange(prob.shape[1]) == 0
-        # Rounding is normalised away.
+        # Rounding has changed the sums of the weights.
         prob /= prob.sum(axis=1, keepdims=True)
-        joint = reader.of_variable(given, var, chosen_rows)
-        yield posterior_form(leaves, circuit.param, columns, var, prob, joint)
+        conditionals = reader.conditionals_of(block_moments, var, chosen_rows)
+        yield posterior_form(leaves, circuit.param, columns, var, prob, conditionals)

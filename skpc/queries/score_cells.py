@@ -2,9 +2,8 @@
 
 A circuit is linear in the leaves of one variable, and a leaf is 1 if its cell is missing. So the
 derivatives give the density of the row without that cell: ``p(x without x_v) = sum over leaves l of
-v of dp / dl``. One pass up and one pass down find the derivatives for all variables. The flows of
-other questions cannot replace them: they are derivative times value, and a division by the value
-fails if it is zero.
+v of dp / dl``. One pass up and one pass down find the derivatives for all variables. Flows cannot
+replace them: a flow is derivative times value, and a division by the value fails if it is zero.
 """
 
 from typing import Any
@@ -14,13 +13,9 @@ import numpy as np
 from skpc._arrays import Floats, log_or_inf
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
+from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.plan import Plan, Tables
-from skpc.queries.passes.rows import (
-    MultivariateReader,
-    check_rows,
-    checked_cells,
-    over_chunks,
-)
+from skpc.queries.passes.rows import check_rows, checked_cells, over_chunks
 from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator, refuse_impossible
 from skpc.variables import Columns
 from skpc.variables.families import leaf_values, log_sum
@@ -70,60 +65,64 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     rows = check_rows(circuit, X)
     evaluator = Evaluator(circuit)
     plan = evaluator.plan
-    n_arguments = int(np.diff(plan.ptr).max())
+    most_children = int(np.diff(plan.ptr).max())
     out = np.empty((len(rows), circuit.n_features))
 
     def work(part: Floats, start: int) -> None:
         derivative = evaluator.flows()
-        before = np.empty((n_arguments, evaluator.size))
-        # A line for each variable, then two for each leaf of several, as cells have.
-        target = np.empty((circuit.n_features + 2 * evaluator.reader.n_leaves, evaluator.size))
+        prefix = np.empty((most_children, evaluator.size))
+        # A line for each variable, then two for each block, as cells have.
+        n_lines = circuit.n_features + 2 * evaluator.reader.n_blocks
+        without_cell = np.empty((n_lines, evaluator.size))
         for batch in evaluator.batches(part, start, refuse=False):
-            n = len(batch.position)
+            n_rows = len(batch.position)
             cells = batch.cells
             in_logs = batch.in_logs
-            state = (cells, n, batch.lines, in_logs)
-            _differentiate(plan, evaluator.tables, *state, derivative, before, target)
-            root = batch.lines[len(plan.is_sum) - 1, :n]
+            state = (cells, n_rows, batch.lines, in_logs)
+            _differentiate(plan, evaluator.tables, *state, derivative, prefix, without_cell)
+            root = batch.lines[len(plan.is_sum) - 1, :n_rows]
             values = np.ascontiguousarray(part[batch.position].T)
             # Cells of variables that the circuit has been conditioned on are not read.
             values[evaluator.columns.ignored > 0] = np.nan
             if evaluator.reader.groups:
-                _add_groups(evaluator.reader, part[batch.position], in_logs, target)
-            log_rest = target[: circuit.n_features, :n]
+                _add_blocks(evaluator.reader, part[batch.position], in_logs, without_cell)
+            log_without_cell = without_cell[: circuit.n_features, :n_rows]
             if not in_logs:
                 root = log_or_inf(root)
-                log_rest = log_or_inf(log_rest)
-            # Values inside a circuit are relative to a density that all leaves have in common.
-            score = _log_densities(evaluator.columns, values)
-            # Infinity minus infinity is NaN: the others are impossible by themselves.
+                log_without_cell = log_or_inf(log_without_cell)
+            # Values inside a circuit are relative to the base density of their cells.
+            score = _base_log_densities(evaluator.columns, values)
+            # Infinity minus infinity is NaN: the other cells are impossible by themselves.
             with np.errstate(invalid="ignore"):
-                score += root - log_rest
+                score += root - log_without_cell
             evaluated = batch.evaluated
             index = start + batch.position[evaluated]
             out[index] = score[:, evaluated].T
             if batch.in_logs:
-                # An observed cell without a score: the rest of its row is impossible.
-                lost = np.isnan(out[index]) & ~np.isnan(values[:, evaluated].T)
-                refuse_impossible(np.where(lost.any(axis=1), -np.inf, 0.0), index)
+                # An observed cell has no score if the other cells of its row are impossible.
+                lacks_score = np.isnan(out[index]) & ~np.isnan(values[:, evaluated].T)
+                refuse_impossible(np.where(lacks_score.any(axis=1), -np.inf, 0.0), index)
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
     return out
 
 
-def _add_groups(reader: MultivariateReader, rows: Floats, in_logs: bool, target: Floats) -> None:
-    """Add the derivatives of leaves of several variables, times what they say without each cell."""
-    n = len(rows)
+def _add_blocks(reader: BlockReader, rows: Floats, in_logs: bool, out: Floats) -> None:
+    """Add to the densities without each cell what blocks say of their other cells.
+
+    ``out`` has shape (n_lines, size), as :func:`_differentiate` has filled it.
+    """
+    n_rows = len(rows)
     n_features = rows.shape[1]
-    # Derivatives stand in the first of the two lines of each such leaf.
-    derivative = target[n_features::2, :n]
-    without_cell = target[:n_features, :n]
+    # The first of the two lines of a block holds the derivative of the root by the block.
+    derivative = out[n_features::2, :n_rows]
+    without_cell = out[:n_features, :n_rows]
     if not in_logs:
         derivative = log_or_inf(derivative)
         without_cell = log_or_inf(without_cell)
-    without_cell = without_cell.copy()
-    reader.add_without_cells(rows, derivative, without_cell)
-    target[:n_features, :n] = without_cell if in_logs else np.exp(without_cell)
+    log_without_cell = without_cell.copy()
+    reader.add_without_cells(rows, derivative, log_without_cell)
+    out[:n_features, :n_rows] = log_without_cell if in_logs else np.exp(log_without_cell)
 
 
 @kernel
@@ -131,18 +130,18 @@ def _differentiate(
     plan: Plan,
     tables: Tables,
     cells: Cells,
-    n: int,
+    n_rows: int,
     lines: Floats,
     in_logs: bool,
     derivative: Floats,
-    before: Floats,
+    prefix: Floats,
     out: Floats,
 ) -> None:
     """Add up the derivatives of the root with respect to the leaves of each variable.
 
     Parameters
     ----------
-    plan, tables, cells, n : Plan, Tables, Cells and int
+    plan, tables, cells, n_rows : Plan, Tables, Cells and int
         The order of the nodes, the parameters, the batch, and its number of rows.
     lines : array of shape (n_inner + N_SCRATCH, size)
         The values of the nodes; the last lines are scratch.
@@ -150,10 +149,11 @@ def _differentiate(
         Whether lines and derivatives hold logs.
     derivative : array of shape (n_slots, size)
         Workspace: the derivatives by the nodes that are alive together.
-    before : array of shape (most_children, size)
-        Workspace: for each argument of a product, the product of those that stand before it.
-    out : array of shape (n_lines, size)
-        Takes the derivatives.
+    prefix : array of shape (most_children, size)
+        Workspace: for each child of a product, the derivative of the product times the values of
+        the children before this one.
+    out : array of shape (n_features + 2 n_blocks, size)
+        Takes the derivatives: a line for each variable, and the first of two for each block.
     """
     is_sum = plan.is_sum
     ptr = plan.ptr
@@ -161,88 +161,105 @@ def _differentiate(
     slot = plan.slot
     leaves = plan.leaves
     table = tables.log_table if in_logs else tables.table
-    sent = lines.shape[0] - FLOW
+    # Scratch lines: the derivative by one child along one edge, the values of a leaf, and the
+    # product of the values of the children after this one.
+    by_child = lines.shape[0] - FLOW
     value = lines.shape[0] - VALUE
-    after = lines.shape[0] - QUOTIENT
+    suffix = lines.shape[0] - QUOTIENT
     zero, unit = (-np.inf, 0.0) if in_logs else (0.0, 1.0)
     # Several leaves may read one cell: their derivatives add up.
-    out[:, :n] = zero
+    out[:, :n_rows] = zero
     last = len(is_sum) - 1
     # The derivative of the root by itself.
-    derivative[slot[last], :n] = unit
+    derivative[slot[last], :n_rows] = unit
     # Parents before children: a derivative is complete when its node passes it on.
     for i in range(last, -1, -1):
         begin = ptr[i]
         end = ptr[i + 1]
         if is_sum[i] == 0:
-            for r in range(n):
-                before[0, r] = derivative[slot[i], r]
-            # Dividing by the value of the argument would be less, but it may be zero, or so small
-            # that its digits are lost.
+            for r in range(n_rows):
+                prefix[0, r] = derivative[slot[i], r]
+            # To divide the product by the value of the child would take less work, but the value
+            # may be zero, or so small that its digits are lost.
             for a in range(begin, end - 1):
                 if arg[a] < 0:
-                    leaf_values(leaf_of(leaves, ~arg[a]), table, cells, n, in_logs, lines, value)
+                    leaf_values(
+                        leaf_of(leaves, ~arg[a]), table, cells, n_rows, in_logs, lines, value
+                    )
                 source = arg[a] if arg[a] >= 0 else value
-                _times(before, a - begin + 1, before, a - begin, lines, source, n, in_logs)
-            # Products before each argument are kept, those behind it grow on the way.
-            lines[after, :n] = unit
+                _multiply(prefix, a - begin + 1, prefix, a - begin, lines, source, n_rows, in_logs)
+            # Prefixes are kept for all children, while the suffix grows on the way back.
+            lines[suffix, :n_rows] = unit
         for a in range(end - 1, begin - 1, -1):
             child = arg[a]
             if is_sum[i] == 1:
                 factor = tables.log_weight[a] if in_logs else tables.weight[a]
-                for r in range(n):
-                    above = derivative[slot[i], r]
-                    lines[sent, r] = above + factor if in_logs else above * factor
+                for r in range(n_rows):
+                    by_sum = derivative[slot[i], r]
+                    lines[by_child, r] = by_sum + factor if in_logs else by_sum * factor
             else:
-                _times(lines, sent, before, a - begin, lines, after, n, in_logs)
-                # Nobody reads the product of all arguments.
+                _multiply(lines, by_child, prefix, a - begin, lines, suffix, n_rows, in_logs)
+                # Nobody reads the product of all children.
                 if a > begin:
                     if child < 0:
                         leaf = leaf_of(leaves, ~child)
-                        leaf_values(leaf, table, cells, n, in_logs, lines, value)
+                        leaf_values(leaf, table, cells, n_rows, in_logs, lines, value)
                     source = child if child >= 0 else value
-                    _times(lines, after, lines, after, lines, source, n, in_logs)
+                    _multiply(lines, suffix, lines, suffix, lines, source, n_rows, in_logs)
             if child < 0:
-                _add(out, plan.leaves.line[~child], lines, sent, n, in_logs)
+                _add(out, plan.leaves.line[~child], lines, by_child, n_rows, in_logs)
             elif plan.last_use[a] == 1:
-                # Going down, the last use is the first: nothing has come here yet.
-                for r in range(n):
-                    derivative[slot[child], r] = lines[sent, r]
+                # The last use on the way up is the first on the way down.
+                for r in range(n_rows):
+                    derivative[slot[child], r] = lines[by_child, r]
             else:
-                _add(derivative, slot[child], lines, sent, n, in_logs)
+                _add(derivative, slot[child], lines, by_child, n_rows, in_logs)
 
 
 @inlined
-def _times(
-    target: Floats, t: int, left: Floats, a: int, right: Floats, b: int, n: int, in_logs: bool
+def _multiply(
+    out: Floats,
+    out_line: int,
+    left: Floats,
+    left_line: int,
+    right: Floats,
+    right_line: int,
+    n_rows: int,
+    in_logs: bool,
 ) -> None:
-    """Write the product of two lines into a third.
+    """Write the product of a line of ``left`` and a line of ``right`` into a line of ``out``.
 
     Parameters
     ----------
-    target, t, left, a, right, b : arrays and int
-        Line ``t`` takes the product of line ``a`` and line ``b``.
-    n, in_logs : int and bool
+    out, left, right : arrays of shape (n_lines, size)
+        The lines.
+    out_line, left_line, right_line : int
+        The numbers of these lines.
+    n_rows, in_logs : int and bool
         Number of rows, and whether the lines hold logs.
     """
-    for r in range(n):
-        x = left[a, r]
-        y = right[b, r]
-        target[t, r] = x + y if in_logs else x * y
+    for r in range(n_rows):
+        x = left[left_line, r]
+        y = right[right_line, r]
+        out[out_line, r] = x + y if in_logs else x * y
 
 
 @inlined
-def _add(target: Floats, t: int, lines: Floats, a: int, n: int, in_logs: bool) -> None:
-    for r in range(n):
-        x = target[t, r]
-        y = lines[a, r]
-        target[t, r] = log_sum(x, y) if in_logs else x + y
+def _add(out: Floats, out_line: int, lines: Floats, line: int, n_rows: int, in_logs: bool) -> None:
+    """Add a line of ``lines`` to a line of ``out``."""
+    for r in range(n_rows):
+        x = out[out_line, r]
+        y = lines[line, r]
+        out[out_line, r] = log_sum(x, y) if in_logs else x + y
 
 
-def _log_densities(columns: Columns, values: Floats) -> Floats:
-    """What all leaves of a cell have in common, shape (n_features, n); NaN where missing."""
+def _base_log_densities(columns: Columns, values: Floats) -> Floats:
+    """Log density that all leaves of a cell have in common; NaN where the cell is missing.
+
+    Of the shape of ``values``, (n_features, n_rows).
+    """
     log_density = np.where(np.isnan(values), np.nan, 0.0)
-    # Nobody asks for the edges of cells here, which take time to find.
+    # The edges of cells take time to find, and are not read.
     has_cells = np.zeros_like(columns.has_cells)
     # Categories have no density of their own.
     is_number = (columns.n_states == 0) | (np.diff(columns.axis_ptr) > 0)

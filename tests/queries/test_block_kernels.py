@@ -119,7 +119,7 @@ def test_gram_matrices_are_symmetric_and_positive_semidefinite(vtree, monkeypatc
     points = zoo.random_rows(1, circuit, 30, 0.0)
     at_points = expected_gram(circuit, rows, points, kernel)
     # However few rows are held at a time.
-    monkeypatch.setattr(module, "_LEAVES", 70)
+    monkeypatch.setattr(module, "_MOST_BLOCKS", 70)
     assert_allclose(expected_gram(circuit, rows, None, kernel), gram, rtol=1e-12)
     assert_allclose(expected_gram(circuit, rows, rows.copy(), kernel), gram, rtol=1e-12)
     assert_allclose(expected_gram(circuit, rows, points, kernel), at_points, rtol=1e-12)

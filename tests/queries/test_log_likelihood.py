@@ -34,26 +34,26 @@ def test_log_likelihood_equals_the_recursion_over_nodes(make, kinds, missing):
 @pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_rows_walk_each_deterministic_part_of_a_circuit(n_parts, missing, monkeypatch):
     """Complete rows do; the others take a pass over all edges."""
-    monkeypatch.setattr(sys.modules["skpc.queries.log_likelihood"], "EDGES_OF_A_VALUE", 0)
+    monkeypatch.setattr(sys.modules["skpc.queries.log_likelihood"], "LEAST_EDGES_FOR_VALUES", 0)
     for seed, kinds in enumerate(["binary", "discrete", "histogram", "atoms"]):
         circuit = random_deterministic_circuit(seed, n_features=4, kinds=kinds)
         if n_parts > 1:
             evened = fit_parameters(circuit, random_rows(9, circuit, 10, 0.0), pseudo_count=5.0)
             circuit = mixture([circuit, evened], [0.3, 0.7])
-        assert induced.walkable(circuit).n_roots == n_parts
+        assert induced.walk_plan(circuit).n_components == n_parts
         rows = random_rows(seed, circuit, 20, missing)
         expected = np.log([naive.density(circuit, row) for row in rows])
         assert_allclose(log_likelihood(circuit, rows), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_other_circuits_are_not_walked():
-    assert induced.walkable(random_circuit(3, n_features=5, kinds="binary")) is None
-    assert induced.walkable(random_deterministic_circuit(3, kinds="gaussian")) is None
+    assert induced.walk_plan(random_circuit(3, n_features=5, kinds="binary")) is None
+    assert induced.walk_plan(random_deterministic_circuit(3, kinds="gaussian")) is None
     circuit = random_deterministic_circuit(3, n_features=5, kinds="binary")
     evidence = random_rows(3, circuit, 1, 0.0)[0]
     evidence[1:] = np.nan
-    assert induced.walkable(circuit) is not None
-    assert induced.walkable(condition(circuit, evidence)) is None
+    assert induced.walk_plan(circuit) is not None
+    assert induced.walk_plan(condition(circuit, evidence)) is None
 
 
 @pytest.mark.parametrize("make", [random_circuit, random_deterministic_circuit])

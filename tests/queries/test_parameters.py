@@ -42,14 +42,14 @@ def test_flows_equal_weighted_posterior_shares(make, kinds):
 @pytest.mark.parametrize("n_parts", [1, 2])
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_rows_that_are_walked_count_as_in_a_pass_over_all_edges(n_parts, missing, monkeypatch):
-    monkeypatch.setattr(sys.modules["skpc.queries.flows"], "EDGES_OF_A_COUNT", 0)
+    monkeypatch.setattr(sys.modules["skpc.queries.flows"], "LEAST_EDGES_FOR_COUNTS", 0)
     for seed, kinds in enumerate(["discrete", "histogram", "atoms", "discrete"]):
         circuit = random_deterministic_circuit(seed, n_features=5, kinds=kinds)
         rows = random_rows(seed, circuit, 40, missing)
         weight = np.random.default_rng(seed).gamma(1.0, 1.0, 40)
         if n_parts > 1:
             circuit = mixture([circuit, fit_parameters(circuit, rows, max_iter=1)], [0.3, 0.7])
-        assert induced.walkable(circuit).n_roots == n_parts
+        assert induced.walk_plan(circuit).n_components == n_parts
         walked = expected_statistics(circuit, rows, weight)
         passed = _statistics_of_all_edges(circuit, rows, weight, np.ones(40, dtype=bool))
         assert_allclose(walked.edge_flow, passed.edge_flow, rtol=1e-10, atol=1e-12)

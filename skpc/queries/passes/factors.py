@@ -1,10 +1,10 @@
 """Factors: functions of the cells of one column, and how a pass reads leaves under them.
 
 Every question to a circuit is the expectation of a product of functions, one for each column. A
-value, a range, a set, weights of states and a kernel at a point differ only in what the leaves of
-their column say of them: ``log_expectation``. A leaf whose column has factors reads a line of its
-own, as leaves of several variables do, and nothing else in a pass knows of factors. The plain twin
-is ``tests/naive/factors.py``.
+value, a range, a set, weights of states and a kernel at a point differ only in their expectation
+under a leaf: ``log_expectation``. A leaf whose column has factors reads a line of its own, as a
+block does, and nothing else in a pass knows of factors. The plain twin is
+``tests/naive/factors.py``.
 """
 
 from abc import ABC, abstractmethod
@@ -20,8 +20,9 @@ from skpc._random import Streams, uniforms
 from skpc.circuit import Circuit
 from skpc.domain import group_rows
 from skpc.kernels import ColumnKernel, leaf_expectations
+from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.plan import Plan
-from skpc.queries.passes.rows import MultivariateReader, checked_cells
+from skpc.queries.passes.rows import checked_cells
 from skpc.variables import Bins, Form, Normals, Points, ScoredNormals
 from skpc.variables.block_ranges import box_probabilities, conditional_form
 from skpc.variables.events import Events
@@ -33,12 +34,12 @@ from skpc.variables.predictive import FormSum, WithinIntervals
 
 @dataclass(frozen=True, eq=False)
 class Factor(ABC):
-    """Functions of a column's missing cells, as lists of terms.
+    """Functions of a column's missing cells, one a row, as sums of terms.
 
     Parameters
     ----------
     row : ndarray of int of shape (n_terms,)
-        The row of each term, in increasing order. The terms of a row add up to its function; a row
+        The row of each term, in increasing order. The terms of a row add up to its function. A row
         without a term has the function that is one everywhere.
     """
 
@@ -46,7 +47,7 @@ class Factor(ABC):
 
     @abstractmethod
     def log_expectation(self, leaves: Form, terms: slice) -> Floats:
-        """Log of the expectation of some terms under each leaf, shape (n_leaves, n_terms)."""
+        """Log of the expectation of these terms under each leaf, shape (n_leaves, n_terms)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +77,8 @@ class Intervals(Factor):
     high: Floats
 
     def log_expectation(self, leaves: Form, terms: slice) -> Floats:
-        """Log probability of some intervals under each leaf, shape (n_leaves, n_terms)."""
-        # Many rows say the same of a column.
+        """Log probability of the intervals under each leaf, shape (n_leaves, n_terms)."""
+        # Many rows have the same interval, whose probability is computed once.
         distinct, number = group_rows(np.column_stack([self.low[terms], self.high[terms]]))
         return leaves.log_between(*distinct.T)[:, number]
 
@@ -108,7 +109,7 @@ class Weights(Factor):
     weight: Floats
 
     def log_expectation(self, leaves: Form, terms: slice) -> Floats:
-        """Log of some mean weights under each leaf, shape (n_leaves, n_terms)."""
+        """Log of the mean weights under each leaf, shape (n_leaves, n_terms)."""
         if (self.weight < 0.0).any():
             raise ValueError(f"weights must not be negative, got {self.weight.min()}")
         if not isinstance(leaves, Points | Bins):
@@ -134,9 +135,9 @@ class AtPoints(Factor):
 
     Notes
     -----
-    Each row meets one point, beside any factors of its other columns. For a kernel of all columns
-    between all rows and many points, :func:`skpc.queries.expected_gram` multiplies matrices: of
-    20 rows and 200 points of eight numbers it was 22 to 28 times as fast.
+    Each row has one point, and may have factors of its other columns. For a kernel of all columns
+    between all rows and many points, :func:`skpc.queries.expected_gram` multiplies matrices: for 20
+    rows and 200 points of eight numbers it was 22 to 28 times as fast.
 
     Examples
     --------
@@ -155,18 +156,18 @@ class AtPoints(Factor):
     cell: Floats
 
     def log_expectation(self, leaves: Form, terms: slice) -> Floats:
-        """Log of some expected kernels under each leaf, shape (n_leaves, n_terms)."""
+        """Log of the expected kernels under each leaf, shape (n_leaves, n_terms)."""
         cell = self.cell[terms]
-        # Points are scores here, as the leaves of such columns are.
+        # Where leaves are distributions of scores, a point is a score as well.
         if isinstance(leaves, ScoredNormals):
             cell = leaves.column.transform(cell)
-        # A point is a normal without any width.
+        # A point is a normal distribution without spread.
         known = Normals(cell, np.zeros(len(cell)))
         return log_or_inf(leaf_expectations(self.kernel, leaves, known))
 
 
 def factors_of(events: Events) -> dict[int, Factor]:
-    """The factor of each column that events have intervals of."""
+    """Intervals of events as a factor for each of their columns."""
     factors: dict[int, Factor] = {}
     for var in np.unique(events.column).tolist():
         chosen = events.column == var
@@ -183,19 +184,20 @@ def log_leaf_values(
         leaf_values(leaf_of(leaves, chosen[line]), log_table, cells, n, TRUE, out, line)
 
 
-class FactorReader(MultivariateReader):
-    """Evaluates leaves under the factors that the rows of a pass have.
+class FactorReader(BlockReader):
+    """Evaluates blocks, and leaves of single columns under factors, on the rows of a pass.
 
     Parameters
     ----------
     circuit : Circuit
         The circuit.
     events : Events
-        Those of all rows; the known cells of the rows are theirs.
+        The event of each row of the table. Rows hold the known cells of their events.
     factors : mapping of int to Factor
-        Factors of other cells, by their columns.
+        Factors of other missing cells, by their columns.
     plan : Plan
-        The plan of the circuit, in which leaves read their variables.
+        The plan of the circuit, whose leaves read the lines of their variables. The attribute
+        ``plan`` is the same with lines of their own for leaves under factors.
     """
 
     def __init__(self, circuit: Circuit, events: Events, factors: Mapping[int, Factor], plan: Plan):
@@ -203,46 +205,47 @@ class FactorReader(MultivariateReader):
         self._circuit = circuit
         self.events = events
         self._leaf_table = plan.leaves
-        # Intervals of one column are read together, whatever event says them.
         intervals = factors_of(events)
-        #: Each column with factors: its leaves, these, and the leaves' places among such leaves.
-        self._alone = []
-        listed = [np.empty(0, np.int64)]
+        #: Each column with factors: its leaves, its factors, and the lines of these leaves.
+        self._columns_with_factors = []
+        leaf_groups = [np.empty(0, np.int64)]
         begin = 0
         for var, leaf in self.leaves.alone():
             # A column may have intervals in some rows and functions in others.
-            of_column = [group[var] for group in (intervals, factors) if var in group]
-            if of_column:
+            column_factors = [group[var] for group in (intervals, factors) if var in group]
+            if column_factors:
                 end = begin + len(leaf)
-                self._alone.append((var, leaf, of_column, slice(begin, end)))
-                listed.append(leaf)
+                entry = (var, leaf, column_factors, slice(begin, end))
+                self._columns_with_factors.append(entry)
+                leaf_groups.append(leaf)
                 begin = end
-        self._listed = np.concatenate(listed)
-        # Lines of single leaves stand behind those of the leaves of several variables.
-        first_line = self.n_features + 2 * self.n_leaves
-        self.plan = plan._replace(leaves=with_lines(plan.leaves, self._listed, first_line))
+        self._leaves_with_factors = np.concatenate(leaf_groups)
+        # Lines of these leaves stand behind those of the blocks.
+        first_line = self.n_features + 2 * self.n_blocks
+        table = with_lines(plan.leaves, self._leaves_with_factors, first_line)
+        self.plan = plan._replace(leaves=table)
 
     @property
     def n_lines(self) -> int:
         """Number of leaves that read lines of their own."""
-        return self.n_leaves + len(self._listed)
+        return self.n_blocks + len(self._leaves_with_factors)
 
     def values(self, rows: Floats, start: int = 0, *, maximise: bool = False) -> Floats:
-        """Log values of these leaves on the factors of some rows, shape (n_rows, n_lines).
+        """Log values of these leaves on rows, shape (n_rows, n_lines): blocks, then single columns.
 
-        A known cell has its density relative to the peak of the column.
+        The value on a known cell is its log density relative to the peak of the column.
         """
         n = len(rows)
         block_values = super().values(rows, start)
         cells = checked_cells(self.columns, rows, start)
-        out = np.empty((len(self._listed), n))
-        log_table = self._circuit.leaf_table
-        # Without factors, a leaf of a listed column has the value of its cell.
-        log_leaf_values(self._leaf_table, log_table, cells, n, self._listed, out)
-        for var, leaf, factors, lines in self._alone:
+        chosen = self._leaves_with_factors
+        out = np.empty((len(chosen), n))
+        # In rows without factors a leaf has the value of its cell.
+        log_leaf_values(self._leaf_table, self._circuit.leaf_table, cells, n, chosen, out)
+        for var, leaf, factors, lines in self._columns_with_factors:
             leaves = self._circuit.leaf_forms(var, leaf)
             for factor in factors:
-                # Terms are sorted by rows, so that those of a part are one run.
+                # Terms are sorted by rows, so that the terms of these rows are one slice.
                 terms = slice(*np.searchsorted(factor.row, [start, start + n]))
                 row, first_term = np.unique(factor.row[terms], return_index=True)
                 if len(row):
@@ -252,42 +255,42 @@ class FactorReader(MultivariateReader):
                     out[lines, row - start] = sums
         if self.groups:
             events = self.events.take(np.arange(start, start + n))
-            # Known cells of a block have counted; given them, the box of its intervals has a mass.
-            for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
-                is_open = np.isnan(scored.scores)
-                for event_rows, intervals in _alike(events, group.variables, is_open):
+            # To the density of its known cells a block adds the mass of its intervals given them.
+            for numbers, group, scored in zip(self.numbers, self.groups, self.cells(rows, start)):
+                has_no_score = np.isnan(scored.scores)
+                for event_rows, intervals in _alike(events, group.variables, has_no_score):
                     scores = scored.scores[event_rows]
                     prob = box_probabilities(group, self.columns, scores, intervals)
-                    block_values[np.ix_(event_rows, place)] += log_or_inf(prob)
+                    block_values[np.ix_(event_rows, numbers)] += log_or_inf(prob)
         return np.hstack([block_values, out.T])
 
-    def fill(self, owner: Ints, streams: Any, rows: Floats, index: Ints | None = None) -> None:
+    def fill(self, reached: Ints, streams: Any, rows: Floats, event: Ints | None = None) -> None:
         """Fill the missing cells of rows by draws within their events; see the base class.
 
-        Without ``index`` all rows fulfil the only event: of several ranges on one leaf the first is
-        drawn from, and draws beyond the others are drawn again. Else row ``j`` fulfils the event
-        ``index[j]``, and each range of a leaf is drawn from given the ones before it.
+        Row ``j`` fulfils ``event[j]``. Each cell of a block with several ranges is drawn from its
+        range, given the cells before it. Without ``event`` all rows fulfil the only event: a
+        block draws from its first range, and rows beyond the other ranges are drawn again.
         """
-        if index is not None:
-            self._draw_stated(owner, streams, rows, self.events.take(index))
-            # What intervals have left open is drawn from the leaves as ever.
-            super().fill(owner, streams, rows)
+        if event is not None:
+            self._draw_stated(reached, streams, rows, self.events.take(event))
+            # Cells without intervals are drawn from the blocks as in the base class.
+            super().fill(reached, streams, rows)
             return
         pending = np.arange(len(rows))
         before = rows.copy()
-        # Times that draws from a leaf with several ranges are redrawn.
+        # Most rounds of draws from a block with several ranges.
         redraws = 10_000
         for _ in range(redraws):
-            reached = owner[pending]
-            drawing = streams[pending]
+            pending_reached = reached[pending]
+            pending_streams = streams[pending]
             drawn = before[pending]
             events = self.events.take(np.zeros(len(pending), dtype=np.int64))
-            # Of several ranges on a block only one is drawn within: the others must then hold.
-            self._draw_stated(reached, drawing, drawn, events, n_ranges=1)
-            super().fill(reached, drawing, drawn)
+            # A block draws within one of its ranges: whether the others hold is checked below.
+            self._draw_stated(pending_reached, pending_streams, drawn, events, n_ranges=1)
+            super().fill(pending_reached, pending_streams, drawn)
             rows[pending] = drawn
-            # Streams move on, so that a redraw is another draw.
-            streams[pending] = drawing
+            # Streams move on, so that the next round draws other numbers.
+            streams[pending] = pending_streams
             pending = pending[~events.hold(drawn).all(axis=1)]
             if not len(pending):
                 return
@@ -298,36 +301,37 @@ class FactorReader(MultivariateReader):
 
     def _draw_stated(
         self,
-        owner: Ints,
+        reached: Ints,
         streams: Streams,
         rows: Floats,
         events: Events,
         n_ranges: int | None = None,
     ) -> None:
-        """Draw cells within their intervals from the leaves reached, and the missing ones beside.
+        """Draw the missing cells of columns with intervals from the leaves that rows have reached.
 
-        Of a block, the first ``n_ranges`` stated columns are drawn; None stands for all.
+        ``reached`` is as in :meth:`fill`, with leaves of single columns under intervals, too. Of a
+        block, the first ``n_ranges`` columns with intervals are drawn; None stands for all.
         """
         is_missing = np.isnan(rows)
-        for var, leaf, _, _ in self._alone:
-            # The walk has left these cells open, as their leaves read lines of their own.
-            chosen = np.flatnonzero(is_missing[:, var] & np.isin(owner[:, var], leaf))
+        for var, leaf, _, _ in self._columns_with_factors:
+            chosen = np.flatnonzero(is_missing[:, var] & np.isin(reached[:, var], leaf))
             if len(chosen):
-                distinct, place = np.unique(owner[chosen, var], return_inverse=True)
-                # One leaf for each row: its mixture has all weight on that leaf.
+                distinct, place = np.unique(reached[chosen, var], return_inverse=True)
+                # Each row mixes the leaves with all weight on the one that it has reached.
                 form = self._circuit.leaf_forms(var, distinct).mixed(np.eye(len(distinct))[place])
                 self._draw_cells(var, form, chosen, streams, rows, events)
         for number, group in enumerate(self.groups):
+            reached_block = reached[:, group.variables[0]]
             stated = np.flatnonzero(np.isin(group.variables, events.column))[:n_ranges]
             for place in stated.tolist():
                 var = int(group.variables[place])
-                reached = np.isin(owner[:, group.variables[0]], group.leaf)
-                says = np.isin(np.arange(len(rows)), events.event[events.column == var])
-                chosen = np.flatnonzero(reached & says & is_missing[:, var])
+                is_of_scope = np.isin(reached_block, group.leaf)
+                is_stated = np.isin(np.arange(len(rows)), events.event[events.column == var])
+                chosen = np.flatnonzero(is_of_scope & is_stated & is_missing[:, var])
                 if not len(chosen):
                     continue
-                leaf = np.searchsorted(group.leaf, owner[chosen, group.variables[0]])
-                # What has been drawn of the block before is known now.
+                leaf = np.searchsorted(group.leaf, reached_block[chosen])
+                # Cells of the block that have been drawn before are known now.
                 cells = self.cells(rows[chosen])[number]
                 form = conditional_form(group, self.columns, cells, leaf, place)
                 self._draw_cells(var, form, chosen, streams, rows, events)
@@ -335,39 +339,45 @@ class FactorReader(MultivariateReader):
     def _draw_cells(
         self, var: int, form: Any, chosen: Ints, streams: Streams, rows: Floats, events: Events
     ) -> None:
-        """Draw a cell of some rows from the distributions of a form, within its intervals."""
+        """Draw cells of a column in the chosen rows, one from each distribution of a form.
+
+        Each lies within the intervals that the event of its row has of the column.
+        """
         u = uniforms(streams)
         chosen_events = events.take(chosen)
         # Intervals padded to arrays of shape (n_chosen, most intervals of one event).
         low, high = chosen_events.only(np.arange(rows.shape[1]) == var).padded()
         within_sets = WithinIntervals(FormSum((form,)), low, high, np.ones(len(chosen)))
         drawn = within_sets.quantiles(u[chosen])
-        # Far out in a tail quantiles have no digits left.
+        # Far out in a tail a quantile may miss the interval by rounding.
         nearest = np.clip(drawn, np.nextafter(low[:, 0], np.inf), high[:, 0])
         rows[chosen, var] = np.where(within_sets.holds(drawn), drawn, nearest)
 
 
 def _alike(
-    events: Events, variables: Ints, is_open: Bools
+    events: Events, variables: Ints, has_no_score: Bools
 ) -> Iterator[tuple[Ints, dict[int, tuple[Floats, Floats]]]]:
-    """Events that know and state the same cells of a scope, and their intervals by its places."""
+    """Groups of events that have scores, and intervals, in the same columns of a scope.
+
+    With each group come the ends of its intervals, by the place of their column in the scope.
+    """
     stated = np.flatnonzero(np.isin(events.column, variables))
-    which, number, size = np.unique(events.event[stated], return_inverse=True, return_counts=True)
-    # (n_events, most stated cells): the stated columns of each event, padded with -1.
-    column = np.full((len(which), size.max(initial=0)), -1)
+    event, number, size = np.unique(events.event[stated], return_inverse=True, return_counts=True)
+    # (n_events, most intervals of an event): the columns of its intervals, padded with -1.
+    column = np.full((len(event), size.max(initial=0)), -1)
     first_stated = offsets(size)[:-1]
     column[number, np.arange(len(stated)) - first_stated[number]] = events.column[stated]
-    # Alike are events with the same open cells that state the same columns.
-    distinct, kind = group_rows(np.hstack([is_open[which], column]))
+    distinct, kind = group_rows(np.hstack([has_no_score[event], column]))
     for kind_number in range(len(distinct)):
         members = np.flatnonzero(kind == kind_number)
-        taken = stated[first_stated[members, np.newaxis] + np.arange(size[members[0]])]
-        is_of_variable = [events.column[taken[0]] == var for var in variables.tolist()]
+        # (n_members, n_intervals), the same columns in each row.
+        interval = stated[first_stated[members, np.newaxis] + np.arange(size[members[0]])]
+        is_of_variable = [events.column[interval[0]] == var for var in variables.tolist()]
         yield (
-            which[members],
+            event[members],
             {
-                place: (events.low[taken[:, is_its]], events.high[taken[:, is_its]])
-                for place, is_its in enumerate(is_of_variable)
-                if is_its.any()
+                place: (events.low[interval[:, mask]], events.high[interval[:, mask]])
+                for place, mask in enumerate(is_of_variable)
+                if mask.any()
             },
         )

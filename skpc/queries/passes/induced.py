@@ -1,11 +1,12 @@
-"""Deterministic circuits, and mixtures of them: follow the induced tree of each complete row.
+"""The walk of complete rows along their induced trees, in deterministic circuits of states.
 
-All leaves are tables of states. Products are removed beforehand; deciding sums and leaves are left.
-At each of them the state of one variable gives a log value and the next stops to visit. So a row
-costs about one visit a variable, however many edges the circuit has. The same walk counts rows,
-which is the E-step: a cutset network of 12,000 x 69 binary cells takes 11.7 times less than a pass
-over all edges, one of 2,000 x 16 cells 3.6 times. Where a root divides rows among deterministic
-parts, each row follows one tree in each of them.
+The stops of the walk are the sums that decide on a variable, and the leaves; products are removed
+beforehand. At a stop the state of one variable selects an entry: a log value, and the next stops.
+So a row costs about one visit a variable, however many edges the circuit has. In a mixture of
+deterministic circuits a row follows one tree in each component.
+
+The same walk counts rows, which is the E-step. On a cutset network of 12,000 x 69 binary cells it
+is 11.7 times as fast as a pass over all edges, on one of 2,000 x 16 cells 3.6 times.
 
 ``tests/naive/circuit.py`` says the same by recursion over nodes, and
 :func:`skpc.queries.passes.upward.feed_forward` by a pass over all edges.
@@ -27,79 +28,85 @@ from skpc.variables.families import log_sum, read_state
 from skpc.variables.leaf_tables import only_possible_states, only_states
 from skpc.variables.leaves import column_of, states_of_leaves
 
-#: Complete rows walk for values in several parts, and for counts, if the circuit has more edges
-#: than this for each stop of a row. With fewer, a pass over all edges for many rows at a time is
-#: faster: an edge took .3 ns there and 1 to 2 ns with flows, a stop of the walk 5 to 13 ns. In one
-#: part the walk is as fast even with six edges a stop.
-EDGES_OF_A_VALUE = 40
-EDGES_OF_A_COUNT = 14
-#: A row is not counted in a part that made it with less than this probability: rounding.
+#: Least number of edges for each stop of a row at which rows walk: for their values in a mixture of
+#: several components, and for counts. With fewer edges a pass over all of them is faster: an edge
+#: took .3 ns there and 1 to 2 ns with flows, a stop of the walk 5 to 13 ns. For the values of a
+#: single component the walk is as fast even with six edges a stop.
+LEAST_EDGES_FOR_VALUES = 40
+LEAST_EDGES_FOR_COUNTS = 14
+#: A row is not counted in a component of less responsibility, which is as small as rounding.
 _NEGLIGIBLE = 1e-15
 
 
 class InducedPlan(NamedTuple):
-    """Stops of the walk and where each state leads.
+    """Stops of the walk, and the entries that states select there.
 
-    Stop ``s`` reads variable ``var[s]`` and takes entry ``first[s] + x`` in state ``x``: its value
-    is that of edge ``source``, or parameter ``source - n_edges``, or -1 for what is impossible; its
-    next stops are ``stop[ptr[entry]:ptr[entry + 1]]``. The last ``n_roots`` entries list the first
-    stops of each deterministic part; their edges are those of a root that divides rows among parts.
+    Stop ``s`` reads variable ``var[s]``; state ``x`` selects entry ``e = first_entry[s] + x``. The
+    value of an entry is the weight of edge ``source[e]`` if this is less than ``n_edges``, else
+    parameter ``source[e] - n_edges``; an entry with source -1 is impossible. From an entry a row
+    goes on to each of the stops ``next_stop[stop_ptr[e]:stop_ptr[e + 1]]``.
+
+    The last ``n_components`` entries are where rows begin, one for each component of a mixture (one
+    for a deterministic circuit): their values are the weights of the components.
     """
 
     var: Ints
-    first: Ints
+    first_entry: Ints
     source: Ints
-    ptr: Ints
-    stop: Ints
-    n_roots: int
+    stop_ptr: Ints
+    next_stop: Ints
+    n_components: int
 
 
-def walkable(circuit: Circuit, least_edges: float = 0.0) -> InducedPlan | None:
-    """The plan of a circuit whose complete rows can be walked; None for other circuits.
+def walk_plan(circuit: Circuit, least_edges: float = 0.0) -> InducedPlan | None:
+    """The plan of a circuit for the walk of complete rows; None where rows cannot walk.
 
-    Circuits are left out if they have fewer edges than this for each stop of a row.
+    It is also None if the circuit has fewer edges than ``least_edges`` for each stop of a row.
     """
     plan = induced_plan(circuit.structure) if np.isnan(circuit.observed).all() else None
-    if plan is None or circuit.n_edges < least_edges * circuit.n_features * plan.n_roots:
+    if plan is None or circuit.n_edges < least_edges * circuit.n_features * plan.n_components:
         return None
     return plan
 
 
 @remembered
 def induced_plan(structure: Structure) -> InducedPlan | None:
-    """The plan of a structure over states, made at the first call; None where there is none."""
+    """The plan of a structure, made at the first call; None where rows cannot walk."""
     if not only_states(structure.leaves).all():
         return None
     n_children = np.diff(structure.child_ptr)
-    # A leaf is a stop as deciding sums are: the state of its variable picks one entry.
     is_leaf = structure.kind == LEAF
-    divides = (structure.kind == SUM) & (n_children > 1) & (structure.decision_var < 0)
-    # A sum at the root that decides on nothing mixes parts, each walked by itself.
+    is_mixture = (structure.kind == SUM) & (n_children > 1) & (structure.decision_var < 0)
+    # The components of a mixture at the root are walked one by one.
     roots = np.array([structure.n_nodes - 1])
-    if divides[-1]:
+    if is_mixture[-1]:
         roots = structure.child[structure.child_ptr[-2] :].copy()
-    # Below the root such a sum would need the values of all its children.
-    if divides[:-1].any():
+    # A mixture below the root would need the values of all its children.
+    if is_mixture[:-1].any():
         return None
-    passes = (structure.kind == PRODUCT) | (~is_leaf & (n_children == 1))
-    passes &= structure.decision_var < 0
-    node = np.flatnonzero(~(passes | divides))
-    number = np.full(structure.n_nodes, -1)
-    number[node] = np.arange(len(node))
-    var = np.where(is_leaf, structure.leaf_var, structure.decision_var)[node]
+    is_passed = (structure.kind == PRODUCT) | (~is_leaf & (n_children == 1))
+    is_passed &= structure.decision_var < 0
+    stop_node = np.flatnonzero(~(is_passed | is_mixture))
+    # (n_nodes,): the stop that each node is, -1 for the other nodes.
+    stop_of_node = np.full(structure.n_nodes, -1)
+    stop_of_node[stop_node] = np.arange(len(stop_node))
+    var = np.where(is_leaf, structure.leaf_var, structure.decision_var)[stop_node]
     sizes = structure.n_states[var]
     first_entry = offsets(sizes)
-    source, below = _entry_sources(structure, node, first_entry, number, roots)
-    entry, next_stop = _stops_below(structure, number, below)
-    # The indicator of the state that led to an entry has nothing to add.
-    decided = np.repeat(np.where(is_leaf[node], -1, var), sizes)
-    adds = var[next_stop] != np.append(decided, np.full(len(roots), -1))[entry]
-    ptr = offsets(np.bincount(entry[adds], minlength=len(below)))
-    return InducedPlan(var, first_entry[:-1].copy(), source, ptr, next_stop[adds], len(roots))
+    source, node_below = _entry_sources(structure, stop_node, first_entry, stop_of_node, roots)
+    entry, next_stop = _stops_below(structure, stop_of_node, node_below)
+    # Below a decision, an indicator of the decided state has the value one and is left out.
+    decided_var = np.repeat(np.where(is_leaf[stop_node], -1, var), sizes)
+    decided_var = np.append(decided_var, np.full(len(roots), -1))
+    has_value = var[next_stop] != decided_var[entry]
+    stop_ptr = offsets(np.bincount(entry[has_value], minlength=len(node_below)))
+    next_stop = next_stop[has_value]
+    return InducedPlan(var, first_entry[:-1].copy(), source, stop_ptr, next_stop, len(roots))
 
 
-def _plan_of_walk(circuit: Circuit) -> InducedPlan:
-    plan = walkable(circuit)
+def _required_plan(circuit: Circuit) -> InducedPlan:
+    """The plan of a circuit, which must have one."""
+    plan = walk_plan(circuit)
     if plan is None:
         raise ValueError("only deterministic circuits, and mixtures of them, can be walked")
     return plan
@@ -108,78 +115,93 @@ def _plan_of_walk(circuit: Circuit) -> InducedPlan:
 @remembered
 def _entry_values(circuit: Circuit) -> Floats:
     """The log value of each entry of the plan."""
-    plan = _plan_of_walk(circuit)
-    # Entries that nothing leads to read the last number: they are impossible.
+    plan = _required_plan(circuit)
+    # Source -1, of an impossible entry, is the last of these numbers.
     value = np.concatenate([circuit.log_weight, circuit.param, [-np.inf]])[plan.source]
-    if plan.n_roots == 1:
-        # No edge leads to a single part.
+    if plan.n_components == 1:
+        # No edge leads to a single component, whose weight is one.
         value[-1] = 0.0
     return value
 
 
 def _entry_sources(
-    structure: Structure, node: Ints, first_entry: Ints, number: Ints, roots: Ints
+    structure: Structure, stop_node: Ints, first_entry: Ints, stop_of_node: Ints, roots: Ints
 ) -> tuple[Ints, Ints]:
-    """Where each entry's value comes from, and the node below it (-1: no node)."""
-    # One entry for each state of each stop, then one for each part.
+    """The source of each entry (see :class:`InducedPlan`), and the node below it; -1 for no node.
+
+    Parameters
+    ----------
+    structure : Structure
+        The structure.
+    stop_node : ndarray of shape (n_stops,)
+        The node of each stop.
+    first_entry : ndarray of shape (n_stops + 1,)
+        Where the entries of each stop begin; last, where those of the components begin.
+    stop_of_node : ndarray of shape (n_nodes,)
+        The stop of each node.
+    roots : ndarray of shape (n_components,)
+        The nodes where the walk begins.
+    """
+    # One entry for each state of each stop, then one for each component.
     n_entries = int(first_entry[-1]) + len(roots)
     source = np.full(n_entries, -1)
-    below = np.full(n_entries, -1)
-    # An entry of a deciding sum has the weight of the edge that its state decides on.
-    decided = structure.decision_var[structure.edge_parent] >= 0
-    edge = np.flatnonzero(decided)
-    entry = first_entry[number[structure.edge_parent[edge]]] + structure.decision_state[edge]
+    node_below = np.full(n_entries, -1)
+    # A state of a decision selects the edge to one child.
+    edge = np.flatnonzero(structure.decision_var[structure.edge_parent] >= 0)
+    stop = stop_of_node[structure.edge_parent[edge]]
+    entry = first_entry[stop] + structure.decision_state[edge]
     source[entry] = edge
-    below[entry] = structure.child[edge]
-    leaf = np.flatnonzero(structure.kind[node] == LEAF)
-    size = np.diff(first_entry)[leaf]
-    entry = ranges(first_entry[leaf], size)
-    position = ranges(structure.param_ptr[node[leaf]], size)
-    # Parameters of leaves stand behind the weights of the edges.
-    source[entry] = structure.n_edges + position
-    below[first_entry[-1] :] = roots
+    node_below[entry] = structure.child[edge]
+    leaf_stop = np.flatnonzero(structure.kind[stop_node] == LEAF)
+    size = np.diff(first_entry)[leaf_stop]
+    entry = ranges(first_entry[leaf_stop], size)
+    param = ranges(structure.param_ptr[stop_node[leaf_stop]], size)
+    # Parameters of leaves are numbered behind the edges.
+    source[entry] = structure.n_edges + param
+    node_below[first_entry[-1] :] = roots
     if len(roots) > 1:
         # The edges of the root stand last, as it is the last node.
         source[first_entry[-1] :] = np.arange(structure.n_edges)[structure.child_ptr[-2] :]
-    return source, below
+    return source, node_below
 
 
-def _stops_below(structure: Structure, number: Ints, below: Ints) -> tuple[Ints, Ints]:
-    """The next stops of all entries, with the entry of each, from the nodes below the entries.
-
-    ``number`` has the stop that each node is, and -1 for a node to pass through.
-    """
+def _stops_below(structure: Structure, stop_of_node: Ints, node_below: Ints) -> tuple[Ints, Ints]:
+    """The next stops of all entries, with the entry of each, from the nodes below the entries."""
     n_children = np.diff(structure.child_ptr)
-    entry = np.flatnonzero(below >= 0)
-    node = below[entry]
-    # Nodes that are passed through give way to their children, until stops alone are left.
-    while (passed := number[node] < 0).any():
-        size = n_children[node[passed]]
-        children = structure.child[ranges(structure.child_ptr[node[passed]], size)]
-        node = np.concatenate([node[~passed], children])
-        entry = np.concatenate([entry[~passed], np.repeat(entry[passed], size)])
-    # Entries were taken apart in rounds: they return to their order, next stops side by side.
+    entry = np.flatnonzero(node_below >= 0)
+    node = node_below[entry]
+    # Each node that is no stop is replaced by its children, until all are stops.
+    while (is_passed := stop_of_node[node] < 0).any():
+        size = n_children[node[is_passed]]
+        children = structure.child[ranges(structure.child_ptr[node[is_passed]], size)]
+        node = np.concatenate([node[~is_passed], children])
+        entry = np.concatenate([entry[~is_passed], np.repeat(entry[is_passed], size)])
+    # Children were appended: the stops of an entry must stand side by side again.
     order = np.argsort(entry, kind="stable")
-    return entry[order], number[node[order]]
+    return entry[order], stop_of_node[node[order]]
 
 
 @internal_kernel
 def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int, float]:
-    """Cells of one row and its base density; -2 for a missing cell, else -1 or a bad cell."""
+    """Write the states of row ``r`` into ``codes``; return an outcome and the base density.
+
+    The outcome is the flat position of a cell that cannot be read, else -2 if a cell is missing,
+    else -1.
+    """
     base = 0.0
-    state_of_row = -1
+    outcome = -1
     for var in range(rows.shape[1]):
         x = rows[r, var]
-        # A bad cell further on must still be found, so that the row is read to its end.
+        # The row is read to its end, as a cell further on may be unreadable.
         if np.isnan(x):
-            state_of_row = -2
+            outcome = -2
             continue
         state, density = read_state(column_of(columns, var), columns.axis, x)
         if state < 0:
             return r * rows.shape[1] + var, 0.0
         codes[var] = state
         base += density
-    return state_of_row, base
+    return outcome, base
 
 
 @kernel
@@ -189,13 +211,13 @@ def walk(
     columns: Columns,
     rows: Floats,
     weight: Floats,
-    shown: NDArray[np.bool_],
+    observed: NDArray[np.bool_],
     out: Floats,
     count: Floats,
     work: Ints,
-    taken: Ints,
+    selected: Ints,
 ) -> int:
-    """Log density of the complete rows in each part; counts of the entries that they take.
+    """Log densities of complete rows in each component, and counts of the entries they select.
 
     Returns the flat position of the first cell that cannot be read, or -1.
 
@@ -211,117 +233,124 @@ def walk(
         Encoded rows.
     weight : array of shape (n_rows,)
         Weights of the rows; not read without ``count``.
-    shown : array of shape (n_rows, n_features)
-        Only entries of variables that are shown, and whose variable above is shown, are counted;
-        empty if all are.
-    out : array of shape (n_rows, n_roots + 1)
-        Takes the log densities together with each part, and that of the row last; NaN for rows
-        with missing cells.
+    observed : array of shape (n_rows, n_features)
+        An entry is counted if its variable, and the variable that decides above it, are observed;
+        empty if all cells are.
+    out : array of shape (n_rows, n_components + 1)
+        Takes the log densities of rows together with each component, and those of the rows last;
+        NaN for rows with missing cells.
     count : array of shape (n_entries,)
-        The weights, divided among the parts, are added to it; empty if nothing is to be counted.
+        The weights, divided among the components, are added to it; empty if nothing is counted.
     work : array of shape (3, n_features + 1)
         Workspace.
-    taken : array of shape (n_roots, n_stops + 2)
-        Workspace: the entries that a row takes in each part, and their number last; empty if
-        nothing is to be counted.
+    selected : array of shape (n_components, n_stops + 2)
+        Workspace: the entries that a row selects in each component, and their number last; empty
+        if nothing is counted.
     """
-    n_roots = plan.n_roots
-    # (3, n_features + 1): stops that wait have different variables, and fit into a line.
+    n_components = plan.n_components
     codes = work[0]
-    # Stops still to visit, and the variable that decided above each of them.
+    # A stack of the stops still to visit, and the variable that decides above each. They have
+    # different variables, and so at most n_features of them wait.
     pending = work[1]
-    decided = work[2]
-    first_root = len(plan.ptr) - 1 - n_roots
-    counts = len(count) > 0
-    all_shown = len(shown) == 0
+    pending_above = work[2]
+    first_root = len(plan.stop_ptr) - 1 - n_components
+    is_counting = len(count) > 0
+    all_observed = len(observed) == 0
     stop_var = plan.var
-    first_entry = plan.first
-    ptr = plan.ptr
-    stop = plan.stop
+    first_entry = plan.first_entry
+    stop_ptr = plan.stop_ptr
+    next_stop = plan.next_stop
     for r in range(len(rows)):
-        bad, base = _read_row(columns, rows, r, codes)
-        # An error is raised by the caller: kernels only say where.
-        if bad >= 0:
-            return bad
-        if bad == -2:
+        outcome, base = _read_row(columns, rows, r, codes)
+        # The caller raises the error: kernels only say where.
+        if outcome >= 0:
+            return outcome
+        if outcome == -2:
             out[r] = np.nan
             continue
-        # The last column takes the density in all parts together.
-        out[r, n_roots] = -np.inf
-        for k in range(n_roots):
+        out[r, n_components] = -np.inf
+        for k in range(n_components):
             root = first_root + k
             total = base + value[root]
-            depth = 0
-            n = 0
-            if counts:
-                taken[k, 0] = root
-                n = 1
-            # Nothing decides above the first stops.
-            for s in range(ptr[root], ptr[root + 1]):
-                pending[depth] = stop[s]
-                decided[depth] = -1
-                depth += 1
-            while depth > 0:
-                depth -= 1
-                stop_number = pending[depth]
-                above = decided[depth]
-                # The state decides, so that one entry of the stop is taken and no sum is formed.
-                var = stop_var[stop_number]
-                entry = first_entry[stop_number] + codes[var]
+            n_pending = 0
+            n_selected = 0
+            if is_counting:
+                selected[k, 0] = root
+                n_selected = 1
+            # No variable decides above the first stops.
+            for place in range(stop_ptr[root], stop_ptr[root + 1]):
+                pending[n_pending] = next_stop[place]
+                pending_above[n_pending] = -1
+                n_pending += 1
+            while n_pending > 0:
+                n_pending -= 1
+                stop = pending[n_pending]
+                above = pending_above[n_pending]
+                var = stop_var[stop]
+                entry = first_entry[stop] + codes[var]
                 total += value[entry]
-                if counts and (all_shown or (shown[r, var] and (above < 0 or shown[r, above]))):
-                    taken[k, n] = entry
-                    n += 1
-                for s in range(ptr[entry], ptr[entry + 1]):
-                    pending[depth] = stop[s]
-                    decided[depth] = var
-                    depth += 1
+                is_counted = all_observed or (
+                    observed[r, var] and (above < 0 or observed[r, above])
+                )
+                if is_counting and is_counted:
+                    selected[k, n_selected] = entry
+                    n_selected += 1
+                for place in range(stop_ptr[entry], stop_ptr[entry + 1]):
+                    pending[n_pending] = next_stop[place]
+                    pending_above[n_pending] = var
+                    n_pending += 1
             out[r, k] = total
-            out[r, n_roots] = log_sum(out[r, n_roots], total)
-            if counts:
-                # The last place says how many entries the row has taken.
-                taken[k, -1] = n
-        for k in range(n_roots if counts else 0):
-            # A single part has all rows, also those that its parameters make impossible.
-            share = 1.0 if n_roots == 1 else math.exp(out[r, k] - out[r, n_roots])
+            out[r, n_components] = log_sum(out[r, n_components], total)
+            if is_counting:
+                selected[k, -1] = n_selected
+        for k in range(n_components if is_counting else 0):
+            # A single component has all rows, also those that its parameters make impossible.
+            is_single = n_components == 1
+            share = 1.0 if is_single else math.exp(out[r, k] - out[r, n_components])
             if share >= _NEGLIGIBLE:
-                for t in range(taken[k, -1]):
-                    count[taken[k, t]] += weight[r] * share
+                for place in range(selected[k, -1]):
+                    count[selected[k, place]] += weight[r] * share
     return -1
 
 
 def _walk_rows(
-    circuit: Circuit, rows: Floats, weight: Floats | None = None, shown: Any = None
+    circuit: Circuit, rows: Floats, weight: Floats | None = None, observed: Any = None
 ) -> tuple[Floats, Floats]:
-    """The walk of rows over a circuit that can be walked, chunk by chunk: see :func:`walk`."""
-    plan = _plan_of_walk(circuit)
+    """Log densities of rows and counts of entries, as :func:`walk` fills ``out`` and ``count``.
+
+    Without ``weight`` nothing is counted.
+    """
+    plan = _required_plan(circuit)
     value = _entry_values(circuit)
     columns = circuit.columns
-    out = np.empty((len(rows), plan.n_roots + 1))
+    out = np.empty((len(rows), plan.n_components + 1))
     no_weight = np.empty(0)
-    all_shown = np.empty((0, 0), dtype=bool)
+    all_observed = np.empty((0, 0), dtype=bool)
+    n_counts = 0 if weight is None else len(value)
 
     def walk_part(part: Floats, start: int) -> Floats:
         chunk = slice(start, start + len(part))
-        count = np.zeros(0 if weight is None else len(value))
-        # Lists of length zero tell the kernel that nothing is counted.
-        given = no_weight if weight is None else weight[chunk]
-        marks = all_shown if shown is None else np.ascontiguousarray(shown[chunk])
+        count = np.zeros(n_counts)
+        part_weight = no_weight if weight is None else weight[chunk]
+        part_observed = all_observed if observed is None else np.ascontiguousarray(observed[chunk])
+        settings = (plan, value, columns, part, part_weight, part_observed)
         work = np.empty((3, circuit.n_features + 1), dtype=np.int64)
-        # Entries of a row are kept until its parts are known; a part visits a stop once at most.
-        taken = np.empty((plan.n_roots, len(plan.var) + 2 if len(count) else 0), dtype=np.int64)
-        bad = walk(plan, value, columns, part, given, marks, out[chunk], count, work, taken)
-        refuse_cell(columns, part, bad, start)
+        # Responsibilities need all components, until when the entries of a row are kept. A row
+        # visits a stop once at most.
+        n_places = len(plan.var) + 2 if n_counts else 0
+        selected = np.empty((plan.n_components, n_places), dtype=np.int64)
+        unreadable = walk(*settings, out[chunk], count, work, selected)
+        refuse_cell(columns, part, unreadable, start)
         return count
 
-    # Parts are added up in their order, so that threads do not change the sums.
-    return out, sum(over_chunks(rows, walk_part), np.zeros(0 if weight is None else len(value)))
+    # Chunks are added up in their order, so that threads do not change the sums.
+    return out, sum(over_chunks(rows, walk_part), np.zeros(n_counts))
 
 
 def log_joint(circuit: Circuit, rows: Floats) -> Floats:
-    """Log density of each complete row together with each deterministic part of the circuit.
+    """Log density of each complete row together with each component of the circuit.
 
-    NaN for rows with missing cells; shape (n_rows, n_parts).
+    NaN for rows with missing cells; shape (n_rows, n_components).
     """
     return _walk_rows(circuit, rows)[0][:, :-1]
 
@@ -331,8 +360,8 @@ def log_density(circuit: Circuit, rows: Floats) -> Floats:
     return _walk_rows(circuit, rows)[0][:, -1]
 
 
-def count_entries(circuit: Circuit, rows: Floats, weight: Floats, shown: Any = None) -> Floats:
-    """Weight of the complete rows that take each entry of the plan of a deterministic circuit.
+def count_entries(circuit: Circuit, rows: Floats, weight: Floats, observed: Any = None) -> Floats:
+    """Weight of the complete rows that select each entry of the plan of a deterministic circuit.
 
     Parameters
     ----------
@@ -342,74 +371,75 @@ def count_entries(circuit: Circuit, rows: Floats, weight: Floats, shown: Any = N
         Complete encoded rows.
     weight : ndarray of shape (n_rows,)
         Their weights.
-    shown : bool ndarray of shape (n_rows, n_features), default=None
-        The cells that have not been filled in. Only what is shown counts: the states of a variable
-        where neither it nor the one that decides above it is missing.
+    observed : bool ndarray of shape (n_rows, n_features), default=None
+        Which cells were observed, not filled. A state counts where its variable and the variable
+        that decides above it were observed.
 
     Returns
     -------
     ndarray of shape (n_entries,)
     """
-    # The last entry is the root itself, which every row takes.
-    return _walk_rows(circuit, rows, weight, shown)[1][:-1]
+    # The last entry is where every row begins.
+    return _walk_rows(circuit, rows, weight, observed)[1][:-1]
 
 
-def entries_of(circuit: Circuit, edge_values: Floats, param_values: Floats) -> tuple[Floats, Ints]:
-    """What edges and parameters say, entry by entry, of a deterministic circuit over states.
+def values_by_entry(
+    circuit: Circuit, edge_values: Floats, param_values: Floats
+) -> tuple[Floats, Ints]:
+    """Values of edges and parameters in the order of :func:`count_entries`.
 
-    Also returned is where the entries of each distribution begin, shape (n_stops,).
+    Also returned is where the entries of each stop begin, shape (n_stops,).
     """
-    plan = _plan_of_walk(circuit)
-    if plan.n_roots > 1:
+    plan = _required_plan(circuit)
+    if plan.n_components > 1:
         raise ValueError("only a deterministic circuit over states has one entry for each of them")
-    return np.concatenate([edge_values, param_values, [0.0]])[plan.source[:-1]], plan.first
+    values = np.concatenate([edge_values, param_values, [0.0]])
+    return values[plan.source[:-1]], plan.first_entry
 
 
 def induced_statistics(
-    circuit: Circuit, rows: Floats, weight: Floats, shown: Any = None
+    circuit: Circuit, rows: Floats, weight: Floats, observed: Any = None
 ) -> tuple[Floats, Floats, Floats]:
     """The E-step of complete rows: flows of edges, statistics of leaves, log density of each row.
 
     See :func:`skpc.queries.flows.expected_statistics`.
     """
-    out, count = _walk_rows(circuit, rows, weight, shown)
-    # The counts of entries are spread over all edges and leaves.
+    out, count = _walk_rows(circuit, rows, weight, observed)
     structure = circuit.structure
     leaves = circuit.structure.leaves
     n_edges = circuit.n_edges
-    plan = _plan_of_walk(circuit)
+    plan = _required_plan(circuit)
     source = plan.source
     by_source = np.zeros(n_edges + len(circuit.param))
     by_source[source[source >= 0]] = count[source >= 0]
     edge_flow = by_source[:n_edges].copy()
     node_flow = np.zeros(structure.n_nodes)
-    decides = structure.decision_var >= 0
-    # The edges of a mixing root have counts of their own, as those of decisions have.
-    decides[-1] |= plan.n_roots > 1
-    # Every row passes the root, divided among its parts.
-    node_flow[-1] = count[-plan.n_roots :].sum()
-    # What has been counted is not divided any more.
-    flow_through(
-        structure, np.where(decides[structure.edge_parent], 0.0, 1.0), edge_flow, node_flow
-    )
+    # The edges of decisions, and of a mixture at the root, have been counted by the walk.
+    is_counted = structure.decision_var >= 0
+    is_counted[-1] |= plan.n_components > 1
+    node_flow[-1] = count[-plan.n_components :].sum()
+    # The edges of all other nodes have the flow of the node, as rows pass all children.
+    passed_share = np.where(is_counted[structure.edge_parent], 0.0, 1.0)
+    flow_through(structure, passed_share, edge_flow, node_flow)
     statistic = np.zeros(leaves.first[-1])
     states = states_of_leaves(leaves, circuit.n_states)
     statistic[states.entry] = by_source[n_edges + states.param]
-    # The walk leaves out the indicators of decisions.
+    # The walk leaves out indicators below decisions, which every row of their node passes.
     state = only_possible_states(leaves, circuit.param)
-    alone = np.flatnonzero(state >= 0)
-    statistic[leaves.first[alone] + state[alone]] = node_flow[leaves.node[alone]]
+    indicator = np.flatnonzero(state >= 0)
+    statistic[leaves.first[indicator] + state[indicator]] = node_flow[leaves.node[indicator]]
     return edge_flow, statistic, out[:, -1]
 
 
 def flow_through(
     structure: Structure, weight: Floats, edge_flow: Floats, node_flow: Floats
 ) -> None:
-    """Add to each edge its weight times the flow of its node, parents first, given the root's.
+    """Send the flow of the root down to all edges and nodes, in place.
 
-    The flow of a node, but for the root, is the sum of those of its edges from above.
+    To the flow of an edge its weight times the flow of its parent is added. The flow of a node is
+    the sum over the edges from its parents.
     """
-    # Arrays of a structure are read-only, for which the kernel would be compiled again.
+    # For read-only arrays, as those of a structure are, the kernel would be compiled again.
     child_ptr = structure.child_ptr.copy()
     _flow_through(child_ptr, structure.child.copy(), weight, edge_flow, node_flow)
 

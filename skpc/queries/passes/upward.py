@@ -15,11 +15,11 @@ from skpc._fast_math import fast_exp
 from skpc._jit import TRUE, inlined, internal_kernel, kernel
 from skpc._threads import slices
 from skpc.circuit import Circuit
+from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.factors import Factor, FactorReader, log_leaf_values
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of, tables_with
 from skpc.queries.passes.rows import (
     CHUNK,
-    MultivariateReader,
     new_cells,
     over_chunks,
     read_batch,
@@ -30,15 +30,13 @@ from skpc.variables.families import cell_value, leaf_values
 from skpc.variables.leaf_forms import mode_tables
 from skpc.variables.leaves import Cells, leaf_of
 
-#: Roots below are evaluated again in the log domain.
+#: Rows with a smaller value of the root are evaluated again in the log domain.
 TINY = 1e-280
-#: Scratch lines behind those of the nodes, counted from the end.
+#: Scratch lines of passes, behind those of the nodes; numbered from the end.
 FLOW = 1
 VALUE = 2
 QUOTIENT = 3
 N_SCRATCH = 3
-#: Rows of a batch where they are not: a line of values takes 4 KiB, the live ones stay in cache.
-_BATCH = 512
 NO_FACTORS: Mapping[int, Factor] = MappingProxyType({})
 
 
@@ -46,13 +44,13 @@ NO_FACTORS: Mapping[int, Factor] = MappingProxyType({})
 def argument_value(
     plan: Plan, table: Floats, cells: Cells, lines: Floats, a: int, r: int, in_logs: bool
 ) -> float:
-    """Value of argument a of the plan in column r of an evaluated batch."""
-    # Negative arguments are leaves, which are evaluated where they are read.
+    """Value of argument ``a`` of the plan on row ``r`` of an evaluated batch."""
+    # Negative arguments are leaves, whose values no line holds.
     child = plan.arg[a]
     if child >= 0:
         return lines[child, r]
     leaf = leaf_of(plan.leaves, ~child)
-    # One cell of a leaf is cheaper to evaluate again than to keep for all rows.
+    # To evaluate one cell of a leaf again is cheaper than a line for each leaf.
     return cell_value(leaf, table, cells, r, in_logs)
 
 
@@ -62,7 +60,7 @@ def upward(
     slot: Ints,
     tables: Tables,
     cells: Cells,
-    n: int,
+    n_rows: int,
     lines: Floats,
     in_logs: bool,
     maximise: bool,
@@ -73,7 +71,7 @@ def upward(
     ----------
     plan, slot : Plan and array of shape (n_inner,)
         The order of the nodes, and the line of each.
-    tables, cells, n : Tables, Cells and int
+    tables, cells, n_rows : Tables, Cells and int
         The parameters, the batch, and its number of rows.
     lines : array of shape (n_lines, size)
         Takes the values; the last two lines are scratch.
@@ -100,39 +98,39 @@ def upward(
             else:
                 # The first leaf is written where the node will stand, with nothing to copy.
                 source = out if a == begin else scratch
-                leaf_values(leaf_of(leaves, ~child), table, cells, n, in_logs, lines, source)
+                leaf_values(leaf_of(leaves, ~child), table, cells, n_rows, in_logs, lines, source)
             factor = weight[a]
             if a > begin and in_logs:
                 # Products of values are sums of logs; of a sum, the maximum comes first.
-                for r in range(n):
+                for r in range(n_rows):
                     term = factor + lines[source, r]
                     before = lines[out, r]
                     lines[out, r] = max(before, term) if is_sum[i] == 1 else before + term
             elif a > begin:
-                for r in range(n):
+                for r in range(n_rows):
                     term = factor * lines[source, r]
                     before = lines[out, r]
                     lines[out, r] = before + term if is_sum[i] == 1 else before * term
             elif is_sum[i] == 1 or source != out:
-                for r in range(n):
+                for r in range(n_rows):
                     value = lines[source, r]
                     lines[out, r] = factor + value if in_logs else factor * value
-        # Less the maximum, no exponential overflows.
+        # So far the line of a sum holds a maximum, less which no exponential overflows.
         if in_logs and is_sum[i] == 1 and not maximise:
-            _log_of_sum(plan, slot, tables, cells, n, lines, i)
+            _log_of_sum(plan, slot, tables, cells, n_rows, lines, i)
 
 
 @internal_kernel
 def _log_of_sum(
-    plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: Floats, i: int
+    plan: Plan, slot: Ints, tables: Tables, cells: Cells, n_rows: int, lines: Floats, i: int
 ) -> None:
     """Turn the maximum over the children of sum ``i`` into the log of their sum."""
     table = tables.log_table
     scratch = lines.shape[0] - 1
     total = lines.shape[0] - 2
     out = slot[i]
-    # The maximum is read until the sum is complete, which so has a line of its own.
-    for r in range(n):
+    # The sum grows in a scratch line, as the maximum is read until it is complete.
+    for r in range(n_rows):
         lines[total, r] = 0.0
     for a in range(plan.ptr[i], plan.ptr[i + 1]):
         child = plan.arg[a]
@@ -141,13 +139,12 @@ def _log_of_sum(
         if child >= 0:
             source = slot[child]
         else:
-            # Evaluating a leaf again costs less than a line for each.
-            leaf_values(leaf_of(plan.leaves, ~child), table, cells, n, TRUE, lines, source)
-        for r in range(n):
+            leaf_values(leaf_of(plan.leaves, ~child), table, cells, n_rows, TRUE, lines, source)
+        for r in range(n_rows):
             # Where all children are impossible, -inf less -inf would be NaN.
             if lines[out, r] > -np.inf:
                 lines[total, r] += fast_exp(shift + lines[source, r] - lines[out, r])
-    for r in range(n):
+    for r in range(n_rows):
         if lines[out, r] > -np.inf:
             lines[out, r] += math.log(lines[total, r])
 
@@ -155,8 +152,8 @@ def _log_of_sum(
 class Batch(NamedTuple):
     """An evaluated batch: its cells, and the value of every node.
 
-    ``position`` is where its rows stand in the part it was cut from; ``root`` is the log
-    value of each row, the density that its leaves have in common included.
+    ``position`` is where its rows stand in the chunk it was cut from; ``root`` is the log density
+    of each row, including the base density that all leaves have in common.
     """
 
     position: Ints
@@ -172,7 +169,10 @@ class Batch(NamedTuple):
 
 
 def refuse_impossible(log_root: Floats, index: Ints) -> None:
-    """Raise if a row has probability zero: nothing can be said given what cannot be."""
+    """Raise if a row has probability zero, as nothing can be inferred from it.
+
+    ``index`` has the numbers of the rows in the table of the caller.
+    """
     impossible = np.flatnonzero(np.isneginf(log_root))
     if len(impossible):
         raise ValueError(
@@ -182,7 +182,7 @@ def refuse_impossible(log_root: Floats, index: Ints) -> None:
 
 
 class Evaluator:
-    """Evaluates batches of rows.
+    """Evaluates all nodes of a circuit on rows, batch by batch.
 
     Parameters
     ----------
@@ -193,11 +193,11 @@ class Evaluator:
     keep : bool, default=True
         Keep the value of every inner node, for passes down.
     size : int, default=None
-        Rows a batch; None fits the values of a batch into the cache.
+        Number of rows of a batch; None fits the values of a batch into the cache.
     events : Events, default=None
-        What rows stand for, each row for its event; None for their cells alone.
+        The event that each row stands for; None for rows of plain cells.
     factors : mapping of int to Factor, default={}
-        Factors of other missing cells, by their columns; for ``batches`` alone.
+        Factors of other missing cells, by their columns; only :meth:`batches` reads them.
     """
 
     def __init__(
@@ -218,13 +218,13 @@ class Evaluator:
         self.mode = np.empty(0)
         if maximise:
             leaves = circuit.structure.leaves
-            given = circuit.observed[leaves.var]
-            log_table, self.mode = mode_tables(leaves, circuit.param, self.columns, given)
+            evidence = circuit.observed[leaves.var]
+            log_table, self.mode = mode_tables(leaves, circuit.param, self.columns, evidence)
             self.tables = tables_with(circuit, log_table)
         else:
             self.tables = tables_of(circuit)
-        self.reader = MultivariateReader(circuit)
-        # Events without intervals or functions are plain rows, which need no factors.
+        self.reader = BlockReader(circuit)
+        # Events without intervals are plain rows, which need no factors.
         if events is not None and (events.has_intervals or factors):
             self.reader = FactorReader(circuit, events, factors, self.plan)
             self.plan = self.reader.plan
@@ -235,7 +235,8 @@ class Evaluator:
         budget = 48 * 2**20
         # Values take eight bytes each; 32 of them fill whole vectors of any processor.
         fitting = budget // (8 * self.n_lines)
-        most_rows = 256 if keep else _BATCH
+        # Lines of 512 values take 4 KiB each, so that those of living nodes stay in the cache.
+        most_rows = 256 if keep else 512
         self.size = int(np.clip(fitting // 32 * 32, 32, most_rows)) if size is None else size
 
     def flows(self) -> Floats:
@@ -243,10 +244,10 @@ class Evaluator:
         return np.empty((self.program.n_slots, self.size))
 
     def log_values(self, row: Floats) -> tuple[Floats, bool]:
-        """Log value of every node of the structure on one row, and whether it is possible."""
-        first_line = np.zeros(1, dtype=np.int64)
-        part = (row, self.reader.values(row), first_line)
-        # Logs, as one row may be improbable at the nodes that lie off its way.
+        """Log value of every node of the structure on one row, and whether the row is possible."""
+        position = np.zeros(1, dtype=np.int64)
+        part = (row, self.reader.values(row), position)
+        # In logs, as nodes that the row does not reach may have tiny values.
         batch = self._evaluate(*part, self._workspace(), True)
         leaves = self.circuit.structure.leaves
         n_inner = len(self.plan.is_sum)
@@ -264,63 +265,63 @@ class Evaluator:
     def batches(self, rows: Floats, start: int = 0, refuse: bool = True) -> Iterator[Batch]:
         """Evaluate consecutive batches of rows; the first row is row ``start`` of the caller's.
 
-        Rows too improbable for the linear domain come again, in a batch of logs; in the first
-        they have a ``root`` of -inf. A batch is overwritten by the next one. An impossible row is
-        an error, unless ``refuse`` is False.
+        Rows too improbable for the linear domain have a ``root`` of -inf in their first batch, and
+        are evaluated again in a batch of logs. Each batch overwrites the one before. An impossible
+        row is an error, unless ``refuse`` is False.
         """
         workspace = self._workspace()
-        # Leaves of several variables are products of matrices: all rows at once.
-        joint = self.reader.values(rows, start, maximise=self.maximise)
-        every = np.arange(len(rows))
+        # Blocks multiply matrices, which takes less time for all rows at once.
+        own_line_values = self.reader.values(rows, start, maximise=self.maximise)
+        positions = np.arange(len(rows))
         # Maxima need only an order, which logs keep without underflow.
         in_logs = self.maximise
-        # Parts are slices at first, which are views, and lists of rows once some come again.
+        # Slices make views of the rows; only improbable rows are listed by number.
         parts: list[Any] = slices(len(rows), self.size)
         while parts:
-            again = [np.empty(0, dtype=np.int64)]
+            improbable = [np.empty(0, dtype=np.int64)]
             for part in parts:
-                part_rows = rows[part], joint[part], every[part]
+                part_rows = rows[part], own_line_values[part], positions[part]
                 batch = self._evaluate(*part_rows, workspace, in_logs, start)
                 if not in_logs:
-                    again.append(batch.position[np.isneginf(batch.root)])
+                    improbable.append(batch.position[np.isneginf(batch.root)])
                 elif refuse:
                     refuse_impossible(batch.root, start + batch.position)
                 yield batch
-            index = np.concatenate(again)
+            improbable_rows = np.concatenate(improbable)
             in_logs = True
-            parts = [index[part] for part in slices(len(index), self.size)]
+            parts = [improbable_rows[part] for part in slices(len(improbable_rows), self.size)]
 
     def _workspace(self) -> tuple[Cells, Floats]:
-        # Leaves of several variables have a line for their value and one for what flows to them.
+        # A leaf with lines of its own has one for its value and one for its flow.
         cells = new_cells(self.circuit.n_features, 2 * self.reader.n_lines, self.size)
         return cells, np.empty((self.n_lines + N_SCRATCH, self.size))
 
     def _evaluate(
         self,
         rows: Floats,
-        joint: Floats,
-        index: Ints,
+        own_line_values: Floats,
+        position: Ints,
         workspace: tuple[Cells, Floats],
         in_logs: bool,
         start: int = 0,
     ) -> Batch:
         (cells, lines) = workspace
-        n = len(rows)
+        n_rows = len(rows)
         slot = self.slot
-        # The kernel says which cell it could not read, and the caller names it to the user.
-        bad = read_batch(self.columns, rows, joint, n, cells)
-        refuse_cell(self.columns, rows, bad, start + int(index[0]))
-        base = cells.base[:n]
-        root = lines[slot[-1], :n]
-        upward(self.plan, slot, self.tables, cells, n, lines, in_logs, self.maximise)
+        unreadable = read_batch(self.columns, rows, own_line_values, n_rows, cells)
+        # The rows of a batch are consecutive where they are read for the first time.
+        refuse_cell(self.columns, rows, unreadable, start + int(position[0]))
+        base = cells.base[:n_rows]
+        root = lines[slot[-1], :n_rows]
+        upward(self.plan, slot, self.tables, cells, n_rows, lines, in_logs, self.maximise)
         # Values inside a circuit are relative to the base density of their row.
         log_root = base + root
         if not in_logs:
             # Smaller values have lost digits on the way up.
             positive = root >= TINY
-            log_root = np.full(n, -np.inf)
+            log_root = np.full(n_rows, -np.inf)
             log_root[positive] = base[positive] + np.log(root[positive])
-        return Batch(index, cells, lines, in_logs, log_root)
+        return Batch(position, cells, lines, in_logs, log_root)
 
 
 def feed_forward(
@@ -331,19 +332,19 @@ def feed_forward(
 ) -> Floats:
     """Log-likelihood of rows by a pass over all edges, missing cells integrated out.
 
-    Rows may stand for ``events``, whose known cells they have, and have ``factors`` besides.
+    Rows may stand for ``events``, whose known cells they then hold; ``factors`` are functions of
+    other missing cells, by their columns.
     """
-    # Largest number of values of leaves that are not read off single cells, held at a time.
+    # Most values of leaves with lines of their own that are held at a time.
     most_values = 1 << 23
     evaluator = Evaluator(circuit, keep=False, events=events, factors=factors)
     out = np.empty(len(rows))
 
     def work(part: Floats, start: int) -> None:
-        # Rows too improbable for the linear domain come again, and are overwritten.
+        # A later batch of logs overwrites the rows that are too improbable for the first.
         for batch in evaluator.batches(part, start, refuse=False):
             out[start + batch.position] = batch.root
 
-    # Values of leaves with lines of their own are held for all rows of a chunk.
     most_rows = most_values // max(evaluator.reader.n_lines, 1)
     over_chunks(rows, work, int(np.clip(most_rows, evaluator.size, CHUNK)))
     return out
