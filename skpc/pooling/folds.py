@@ -21,7 +21,7 @@ from skpc._fitting import best_of
 from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain, canonical_order, column_moments
-from skpc.learning.held_out import Split, deal
+from skpc.learning.held_out import HeldOutSplit, deal
 from skpc.queries import Events
 from skpc.variables import Predictive
 
@@ -59,7 +59,11 @@ class Fold(NamedTuple):
 
     @classmethod
     def from_split(
-        cls, rows: Floats, split: Split, rates: Sequence[float], random_state: np.random.RandomState
+        cls,
+        rows: Floats,
+        split: HeldOutSplit,
+        rates: Sequence[float],
+        random_state: np.random.RandomState,
     ) -> Self:
         """Remove cells at each rate from the rows that are held out."""
         train_weight, held = split
@@ -80,7 +84,7 @@ def make_folds(
     rows: Floats,
     weight: Floats,
     group: Ints,
-    splits: int | list[Split],
+    splits: int | list[HeldOutSplit],
     rates: Sequence[float],
     random_state: np.random.RandomState,
 ) -> list[Fold]:
@@ -95,7 +99,7 @@ def make_folds(
     group : ndarray of shape (n_rows,), int
         Groups that are spread evenly over the folds, such as classes; in rows that are dealt, no
         group is held out as a whole.
-    splits : int or list of Split
+    splits : int or list of HeldOutSplit
         A number of folds to deal the rows into (of many rows one fold is returned), or weights to
         learn from and to hold out, see :func:`given_splits`.
     rates : sequence of float
@@ -125,7 +129,7 @@ def make_folds(
 
 def given_splits(
     cv: Any, X: Any, y: Any, sample_weight: Any, distinct: Ints, is_classifier: bool
-) -> int | list[Split]:
+) -> int | list[HeldOutSplit]:
     """The folds that a parameter ``cv`` asks for.
 
     Parameters
@@ -140,7 +144,7 @@ def given_splits(
 
     Returns
     -------
-    int or list of Split
+    int or list of HeldOutSplit
         An int as it is; otherwise pairs of the weights of the distinct rows.
     """
     if cv is None or isinstance(cv, Integral):
