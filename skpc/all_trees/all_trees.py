@@ -1,4 +1,4 @@
-"""The mixture of all trees, several of them as components, and how complete rows are scored."""
+"""The mixture of all trees and finite mixtures of it, which score complete rows."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from skpc.all_trees.tree_inference import TreeTables
 
 
 class Expectation(NamedTuple):
-    """What random trees of weighted rows look like.
+    """Expected states and edges of random trees, given weighted rows: the E-step.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Expectation(NamedTuple):
     edge : array of shape (n_states, n_states)
         Expected weight of the rows whose tree has an edge between two states.
     prior_edge : array of shape (n_vertices, n_vertices)
-        The same of as much weight of trees that are drawn without a row, by vertices.
+        Total weight of the rows times the probability of each edge before a row is seen.
     """
 
     log_likelihood: Floats

@@ -1,4 +1,4 @@
-"""What the missing cells of a row may be, on average over all trees.
+"""Beliefs about the missing cells of a row, averaged over all trees, by message passing.
 
 If the edges of a tree were known, messages along them would give the distribution of each missing
 cell. Here a message counts by the probability of its edge given the row, and the edges depend on
@@ -86,7 +86,7 @@ class _Row(NamedTuple):
         least = 1e-12
         variable = self.variable
         into = edge[variable]  # (n_unknown, n + 1)
-        # Who is the parent is not a child.
+        # Given that a neighbour is not the parent, it is a child with this probability.
         room = np.maximum(1.0 - into[:, :-1].T, least)
         is_child = np.minimum(edge[:, variable] / room, 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -95,17 +95,17 @@ class _Row(NamedTuple):
                 self.conditional[self.unknown] * self.belief, self.starts, axis=1
             )
             from_parent *= into / average[variable]
-        # One without the edge, the message with it, by the probability of the edge.
+        # With the edge the child sends its message, without it the message is one.
         likelihood = np.maximum(1.0 + is_child * (likelihood - 1.0), least)
-        # The root, the last row, says nothing: it has no cell.
+        # The virtual root, the last row, has no cell and sends no message.
         heard = np.ones((len(edge) + 1, len(variable)))
         np.copyto(heard[:-1], likelihood, where=is_child >= faint)
         product = heard.prod(axis=0)
-        # What comes from a parent does not count among the children.
         from_parent[into < faint] = 0.0
+        # The neighbour that is the parent is divided out of the product over the children.
         updated = product * (from_parent / heard.T).sum(axis=1)
         total = group_sums(variable, updated, len(edge))[variable]
-        # What cannot be normalised stays as it was. All beliefs hear the old ones.
+        # A belief that cannot be normalised keeps its value. All were updated from the old ones.
         is_finite = (total > 0.0) & (total < np.inf)
         self.below[self.unknown] = product
         self.belief[self.unknown[is_finite]] = updated[is_finite] / total[is_finite]

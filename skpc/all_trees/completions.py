@@ -34,7 +34,7 @@ class Estimates(NamedTuple):
     effective_sample_size : array of shape (n_rows,)
         Number of independent samples of the posterior that would be as good.
     draws : array of shape (n_rows, n_draws, n), int64
-        Each row some times, its missing cells filled by joint draws.
+        Copies of each row, their missing cells filled by joint draws.
     """
 
     log_likelihood: Floats
@@ -44,7 +44,7 @@ class Estimates(NamedTuple):
 
     @classmethod
     def of_observed(cls, codes: Ints, ptr: Ints, marginals: bool, n_draws: int) -> Self:
-        """What the observed cells say already, and room for all else.
+        """Estimates before any are made: observed cells are certain, the others still empty.
 
         Parameters
         ----------
@@ -68,11 +68,11 @@ class Estimates(NamedTuple):
         return cls(np.zeros(len(codes)), probability, exact, draws)
 
     def part(self, rows: slice | Ints) -> Self:
-        """Those of some rows; views of those of a slice."""
+        """The estimates of some rows; views of these arrays if ``rows`` is a slice."""
         return type(self)._make(field[rows] for field in self)
 
     def put(self, rows: Ints, part: Self) -> None:
-        """Take over those of some rows."""
+        """Write the estimates of some rows into these arrays."""
         for field, values in zip(self, part):
             field[rows] = values
 
@@ -184,7 +184,7 @@ def _answer(log_p: Floats, height: Floats, out: Estimates, code: Ints, n_states:
     largest = float(weight.max())
     weight = np.exp(weight - largest)
     total = float(weight.sum())
-    # All completions of a row without any cell are all there is.
+    # Without an observed cell, the completions are all joint states: their sum is one.
     out.log_likelihood[0] = 0.0
     if log_p.ndim < len(code):
         out.log_likelihood[0] = largest + math.log(total)

@@ -32,7 +32,7 @@ def estimate_missing(
     marginals: bool = True,
     n_draws: int = 1,
 ) -> Estimates:
-    """What to estimate for rows with missing cells.
+    """Log-likelihood, marginals and draws of rows with missing cells, exact or estimated.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def estimate_missing(
         ]
         combined = _combined(mixture, model_estimates, height[sampled])
         estimates.put(sampled, combined)
-    # All there is has a probability of one.
+    # A row without an observed cell has probability one.
     estimates.log_likelihood[is_missing.all(axis=1)] = 0.0
     return estimates
 

@@ -172,7 +172,7 @@ def trees_along_shared_edges(nodes: Sequence[WeightedRows], score: Score) -> Sco
 
 
 def _of_each(nodes: Iterable[WeightedRows], learn: Callable[[WeightedRows], Any]) -> Iterator[Any]:
-    """What is learned from each node."""
+    """Learn from each node in turn, but only once from all nodes without rows."""
     empty = None
     for node in nodes:
         if node.total_weight > 0.0:

@@ -18,7 +18,7 @@ from skpc.counting.tables import CountTables
 #: Information times the weight of the rows is rounded to this many units per nat.
 UNITS_PER_NAT = 2.0**24
 
-#: Information up to so many units (5e-7 nats) counts alike: rounding may make it of none.
+#: Information of at most this many units (5e-7 nats) counts as none: it may be rounding alone.
 NO_INFORMATION = np.int64(8)
 
 

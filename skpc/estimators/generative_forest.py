@@ -17,7 +17,7 @@ from skpc.estimators._estimator import (
     check_labels,
     parameter,
 )
-from skpc.learning.random_trees import ForestOptions, learn_forest
+from skpc.learning.random_trees import ForestOptions, learn_generative_forest
 from skpc.pooling.pool import labelled
 from skpc.variables.events import Events
 
@@ -183,7 +183,9 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
             total = self.n_estimators
             domain = self.domain_.taken(self._order)
             with threads(self.n_jobs), progress(total, "trees", self.verbose) as advance:
-                self._forest = learn_forest(domain, *data, options, random_state, advance)
+                self._forest = learn_generative_forest(
+                    domain, *data, options, random_state, advance
+                )
             self.leaves_, self.min_samples_leaf_ = self._forest.choices
             trees = self._forest.trees
             self.n_leaves_ = sum(len(tree.low) for tree in trees)

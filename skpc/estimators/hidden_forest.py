@@ -18,7 +18,7 @@ from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.fine_bins import ROWS_OF_BIN, fine_axis, n_fine_bins
 from skpc.learning.fine_trees import FineForest
-from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_forest
+from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_hidden_forest
 from skpc.learning.state_laws import States
 from skpc.queries import Events
 from skpc.variables import Histogram, Law
@@ -264,7 +264,7 @@ class HiddenForest(CircuitDensity):
             seeds = random_state.randint(2**31, size=self.n_estimators_).tolist()
             states = self._with_lines(states, data, settings, random_state)
             codes = self.domain_.codes(data.rows).astype(np.int64)
-            self._forest = learn_forest(states, codes, data.weight, settings, seeds)
+            self._forest = learn_hidden_forest(states, codes, data.weight, settings, seeds)
             self._made = {}
 
     def _fit_states(self, data: TrainingData) -> States:
@@ -328,7 +328,9 @@ class HiddenForest(CircuitDensity):
         seeds = random_state.randint(2**31, size=n_members).tolist()
         codes, codes_val = (self.domain_.codes(part).astype(np.int64) for part in (rows, rows_val))
         scores = [
-            learn_forest(states, codes, weight, settings, seeds).exact().log_likelihood(codes_val)
+            learn_hidden_forest(states, codes, weight, settings, seeds)
+            .exact()
+            .log_likelihood(codes_val)
             for states, settings in tried
         ]
         return np.array(scores), weight_val

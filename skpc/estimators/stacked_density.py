@@ -26,7 +26,7 @@ from skpc.estimators.extra_cutsets import ExtraCutsets
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
-from skpc.learning.held_out import Split
+from skpc.learning.held_out import HeldOutSplit
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.mixture import DensityMixture, RowData, RowPool
 from skpc.pooling.pool import Member, learn_pool
@@ -142,7 +142,7 @@ class StackedDensity(Composition, TableDensity):
     _orders_columns = False
 
     #: Folds that are given, while they are used.
-    _splits: list[Split] | None = field(default=None, init=False)
+    _splits: list[HeldOutSplit] | None = field(default=None, init=False)
     #: Weights by which the cells of each column are mixed in all rows; None: the posterior ones.
     _cell_weights: Floats | None = field(default=None, init=False)
 

@@ -8,12 +8,12 @@ import numpy as np
 from skpc._arrays import ROUNDING, Floats, Ints, group_sums
 
 #: Weights of the rows to learn from, and to hold out.
-Split = tuple[Floats, Floats]
+HeldOutSplit = tuple[Floats, Floats]
 
 
 def deal(
     weight: Floats, n_folds: float, random_state: np.random.RandomState, group: Ints | None = None
-) -> Iterator[Split]:
+) -> Iterator[HeldOutSplit]:
     """Deal rows into folds that are held out in turn.
 
     A row of weight n is dealt as n rows of weight one, one fold after another, and the rows of a
@@ -32,7 +32,7 @@ def deal(
 
     Yields
     ------
-    Split
+    HeldOutSplit
         Weights of the rows to learn from, and to hold out; neither are all zero.
 
     Examples
@@ -77,7 +77,7 @@ def _units_of_fold(total: Floats, fold: int, n_folds: float) -> Floats:
     return n_units + (total - whole) * (n_units_with_next - n_units)
 
 
-def quarters(weight: Floats) -> Iterator[Split]:
+def quarters(weight: Floats) -> Iterator[HeldOutSplit]:
     """Deal quarters of rows that are held out in turn, until a thousand rows have been held out.
 
     The draws are always the same, so that learning is deterministic. See :func:`deal`.

@@ -39,7 +39,7 @@ class TreeSettings(NamedTuple):
     n_epochs: int
 
 
-def learn_forest(
+def learn_hidden_forest(
     states: States, codes: Ints, weight: Floats, settings: TreeSettings, seeds: Sequence[int]
 ) -> FineForest:
     """Learn a bag of mixtures, one for each seed.

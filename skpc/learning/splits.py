@@ -39,7 +39,7 @@ class _FitAndHeldOut(NamedTuple):
     background_weight: float
 
 
-class Split(NamedTuple):
+class SplitScore(NamedTuple):
     """What held-out rows say about a mixture of several components beside a single one.
 
     Attributes
@@ -64,7 +64,7 @@ def score_split(
     stop: Stop,
     n_folds: int,
     random_state: np.random.RandomState,
-) -> Split:
+) -> SplitScore:
     """Choose strengths of shrinkage by held-out rows, and whether to split rows into components.
 
     Parameters
@@ -90,7 +90,7 @@ def score_split(
 
     Returns
     -------
-    Split
+    SplitScore
     """
     # Strengths of shrinkage to choose from: of all covariances to the prior, and of the components
     # to what they have in common.
@@ -128,7 +128,7 @@ def score_split(
     mixture, _ = _best(fits[n_folds:], candidates)
     candidates = [mixture._replace(prior_strength=strength) for strength in strengths]
     mixture, log_likelihood = _best(fits[n_folds:], candidates)
-    return Split(single, mixture, log_likelihood - log_likelihood_single)
+    return SplitScore(single, mixture, log_likelihood - log_likelihood_single)
 
 
 def fit_split(

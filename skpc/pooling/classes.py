@@ -13,7 +13,7 @@ from skpc._arrays import Bools, Floats, Ints, divisors, group_sums, log_or_inf, 
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
 from skpc.learning.forest import Forest
-from skpc.learning.random_trees import ForestOptions, learn_forest
+from skpc.learning.random_trees import ForestOptions, learn_generative_forest
 from skpc.pooling.folds import Fold, observed_fraction
 from skpc.pooling.masking import MaskingEnsemble
 from skpc.pooling.pool import (
@@ -243,7 +243,7 @@ class ClassData(NamedTuple):
         options = ForestOptions(leaves="auto", min_samples_leaf="auto")
         # Shape (n_rows, n_classes): the weight of a row stands in the column of its class.
         class_weight = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(len(self.classes)))
-        forest = learn_forest(self.domain, rows, class_weight, options, random_state)
+        forest = learn_generative_forest(self.domain, rows, class_weight, options, random_state)
         return ForestClassifier(forest, class_weight.sum(axis=0))
 
     def _fit_joint(self, model: Any, events: Events, code: Ints, weight: Floats) -> list[Any]:

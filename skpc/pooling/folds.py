@@ -14,7 +14,7 @@ from sklearn.model_selection import check_cv
 
 from skpc._arrays import Floats, Ints, copies, group_sums
 from skpc.domain import Domain
-from skpc.learning.held_out import Split, deal
+from skpc.learning.held_out import HeldOutSplit, deal
 from skpc.queries import Events
 
 #: Number of folds where ``cv`` is None.
@@ -44,7 +44,11 @@ class Fold(NamedTuple):
 
     @classmethod
     def from_split(
-        cls, rows: Floats, split: Split, rates: Sequence[float], random_state: np.random.RandomState
+        cls,
+        rows: Floats,
+        split: HeldOutSplit,
+        rates: Sequence[float],
+        random_state: np.random.RandomState,
     ) -> Self:
         """Remove cells at each rate from the rows that are held out."""
         train_weight, held_weight = split
@@ -64,7 +68,7 @@ def make_folds(
     rows: Floats,
     weight: Floats,
     group: Ints,
-    splits: int | list[Split],
+    splits: int | list[HeldOutSplit],
     rates: Sequence[float],
     random_state: np.random.RandomState,
 ) -> list[Fold]:
@@ -79,7 +83,7 @@ def make_folds(
     group : ndarray of shape (n_rows,), int
         Groups, such as classes, that are spread evenly over the folds; where ``splits`` is a
         number, no group is held out as a whole.
-    splits : int or list of Split
+    splits : int or list of HeldOutSplit
         A number of folds to deal the rows into (only one is returned where there are many rows), or
         pairs of weights to learn from and to hold out, see :func:`given_splits`.
     rates : sequence of float
@@ -110,7 +114,7 @@ def make_folds(
 
 def given_splits(
     cv: Any, X: Any, y: Any, sample_weight: Any, distinct: Ints, is_classifier: bool
-) -> int | list[Split]:
+) -> int | list[HeldOutSplit]:
     """The folds that a parameter ``cv`` asks for.
 
     Parameters
@@ -125,7 +129,7 @@ def given_splits(
 
     Returns
     -------
-    int or list of Split
+    int or list of HeldOutSplit
         A number of folds; or, for each pair of ``cv``, the weights of the distinct rows in its
         training part and in its test part.
     """

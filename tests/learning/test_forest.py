@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 
 from skpc.domain import Domain, merge_rows
 from skpc.learning.forest import Layout
-from skpc.learning.random_trees import BinnedRows, ForestOptions, fill, learn_forest
+from skpc.learning.random_trees import BinnedRows, ForestOptions, fill, learn_generative_forest
 from tests.naive import forest as naive
 
 SMALL = ForestOptions(n_estimators=1, min_samples_leaf=4, max_features=None, bootstrap=False)
@@ -31,7 +31,9 @@ def learned(options, X, code, n_classes=3, seed=0, n_bins=3):
     rows, weight = merge_rows(np.column_stack([domain.encode(X), code]), np.ones(len(X)))
     rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
     class_weight = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(n_classes))
-    forest = learn_forest(domain, rows, class_weight, options, np.random.RandomState(seed))
+    forest = learn_generative_forest(
+        domain, rows, class_weight, options, np.random.RandomState(seed)
+    )
     return forest, rows, code, weight
 
 
@@ -252,6 +254,8 @@ def test_weights_need_not_be_whole_or_large():
     options = ForestOptions(5, "all", 1)
     for weight in (np.full(200, 1e-9), np.full(200, 1e9), np.r_[np.full(199, 1e-3), 1e6]):
         class_weight = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(3))
-        forest = learn_forest(domain, rows, class_weight, options, np.random.RandomState(0))
+        forest = learn_generative_forest(
+            domain, rows, class_weight, options, np.random.RandomState(0)
+        )
         assert np.all(np.isfinite(forest.log_density(rows)))
         assert_allclose(forest.posterior(rows).sum(axis=1), 1.0)

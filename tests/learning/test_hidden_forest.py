@@ -13,7 +13,7 @@ from skpc import HiddenForest
 from skpc._arrays import added, offsets
 from skpc.learning.fine_bins import fine_axis, n_fine_bins
 from skpc.learning.fine_trees import Batch, FineCounts, FineForest, FineTree, places
-from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_forest
+from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_hidden_forest
 from skpc.learning.state_laws import StateLaw, States
 from skpc.queries import log_likelihood
 from skpc.variables import Law
@@ -218,7 +218,7 @@ def test_steps_raise_the_likelihood():
     states = States(offsets([3] * 4), is_line, is_line, np.full(12, 1 / 3))
     scores = []
     for n_epochs in (1, 10):
-        forest = learn_forest(states, codes, np.ones(800), TreeSettings(1, 3, n_epochs), [0])
+        forest = learn_hidden_forest(states, codes, np.ones(800), TreeSettings(1, 3, n_epochs), [0])
         scores.append(forest.exact().log_likelihood(codes).mean())
     assert scores[1] > scores[0]
     independent = 4 * np.log(1 / 3)
@@ -236,7 +236,9 @@ def test_trees_know_the_order_of_ordered_columns():
     ptr = offsets([48, 2, 2])
     share = np.repeat([1 / 48, 1 / 2, 1 / 2], [48, 2, 2])
     states = States(ptr, np.zeros(3, bool), np.array([True, False, False]), share)
-    tree = learn_forest(states, codes, np.ones(len(codes)), TreeSettings(1, 1, 1), [0]).trees[0]
+    tree = learn_hidden_forest(
+        states, codes, np.ones(len(codes)), TreeSettings(1, 1, 1), [0]
+    ).trees[0]
     edges = {frozenset(edge) for edge in enumerate(tree.parent.tolist()) if edge[1] >= 0}
     assert edges == {frozenset([0, 1]), frozenset([0, 2])}
 
