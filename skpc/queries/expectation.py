@@ -248,8 +248,8 @@ class KernelExpansion:
         out = np.zeros((len(rows), self._coefficients.shape[1]))
         if not self._complete:
             for start in range(0, len(rows), _ROWS):
-                batch = rows[start : start + _ROWS]
-                gram = expected_gram(self._circuit, batch, self._points, self._kernel)
+                part = rows[start : start + _ROWS]
+                gram = expected_gram(self._circuit, part, self._points, self._kernel)
                 out[start : start + _ROWS] = gram @ self._coefficients
             return out
         for batch in conditionals(Evaluator(self._circuit), rows):
