@@ -256,7 +256,7 @@ MODELS = {
     "a hidden forest": "Products",
     "clusters": "Centroids",
     "regressions of ranges": "CensoredNormal",
-    "rates of errors": "RatesOfDraws",
+    "rates of errors": "ReplacementRates",
 }
 
 

@@ -90,13 +90,19 @@ def learn_generative_forest(
     --------
     >>> import numpy as np
     >>> from skpc.domain import Domain
-    >>> from skpc.learning.random_trees import ForestOptions, learn_generative_forest
-    >>> rows, class_weight = (
-    ...     np.repeat([[0.0], [1.0]], 50, axis=0),
-    ...     np.repeat(np.eye(2), 50, axis=0),
+    >>> from skpc.learning.random_trees import (
+    ...     ForestOptions,
+    ...     learn_generative_forest,
     ... )
-    >>> data = Domain.fit(rows, n_bins=10), rows, class_weight
-    >>> forest = learn_generative_forest(*data, ForestOptions(), np.random.RandomState(0))
+    >>> rows = np.repeat([[0.0], [1.0]], 50, axis=0)
+    >>> class_weight = np.repeat(np.eye(2), 50, axis=0)
+    >>> forest = learn_generative_forest(
+    ...     Domain.fit(rows, n_bins=10),
+    ...     rows,
+    ...     class_weight,
+    ...     ForestOptions(),
+    ...     np.random.RandomState(0),
+    ... )
     >>> forest.posterior(np.array([[0.0], [np.nan]])).round(1)
     array([[1. , 0. ],
            [0.5, 0.5]])

@@ -188,7 +188,7 @@ def test_members_of_little_weight_are_not_learned_again(monkeypatch):
     X, y = mixed()
     model = clone(POOL).fit(X, y)
     assert list(model._pool.noise) == [2]
-    monkeypatch.setattr(numbers, "_SMALLEST", model.weights_[2] + 0.01)
+    monkeypatch.setattr(numbers, "_SMALLEST_WEIGHT", model.weights_[2] + 0.01)
     model.fit(X, y)
     assert not model._pool.noise
     assert model._pool.fitted[2] is None
