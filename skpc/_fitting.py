@@ -22,10 +22,9 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, added
-from skpc._threads import each, n_threads
+from skpc._threads import each, n_threads, slices
 from skpc._warnings import saying_once
 
 _Attempt = TypeVar("_Attempt")
@@ -101,13 +100,13 @@ class Rows(NamedTuple):
         """The sum of ``count(rows, weight)`` over all rows."""
         if self.size is None:
             return count(self.rows, self.weight)
-        chunks = list(gen_batches(len(self.weight), self.size))
+        chunks = slices(len(self.weight), self.size)
         total: Any = None
         # Sums may be large: no more of them are held than are counted at a time.
-        for begin in range(0, len(chunks), n_threads()):
-            group = chunks[begin : begin + n_threads()]
+        for group in slices(len(chunks), n_threads()):
+            pairs = ((self.rows[chunk], self.weight[chunk]) for chunk in chunks[group])
             # An infinite number of products: threads pay for any chunk.
-            parts = each(count, ((self.rows[chunk], self.weight[chunk]) for chunk in group), np.inf)
+            parts = each(count, pairs, np.inf)
             # Parts are added up in their order, so that threads do not change the sums.
             total = reduce(added, parts if total is None else [total, *parts])
         return total

@@ -497,9 +497,9 @@ def expected_edges(
     def eliminate(rows: slice) -> tuple[Floats, Floats]:
         return _eliminate_rows(factor, index[rows], symmetric, True)
 
-    for start in range(0, len(parts), n_threads()):
+    for part in slices(len(parts), n_threads()):
         # The inverses of a part for each thread are in memory together.
-        held_rows = parts[start : start + n_threads()]
+        held_rows = parts[part]
         eliminated = in_threads(eliminate, held_rows)
         log_weights += [log_weight for log_weight, _ in eliminated]
 

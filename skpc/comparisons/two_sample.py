@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
-from sklearn.utils import check_consistent_length, check_random_state, gen_batches
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints, offsets, owners, within
 from skpc._fitting import noted
+from skpc._threads import slices
 from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.counting.clustering import as_numbers
@@ -337,7 +338,7 @@ def draw_labels(is_second: Bools, unit: Ints, n_draws: int, random_state: Any) -
     n_drawn = int(is_second[first_row].sum())
     n_drawn = min(n_drawn, len(units) - n_drawn)
     # A batch holds about four million labels.
-    for batch in gen_batches(n_draws, max(1, 2**22 // len(unit))):
+    for batch in slices(n_draws, max(1, 2**22 // len(unit))):
         n_labels = batch.stop - batch.start
         labels = np.zeros((len(units), n_labels))
         for draw in labels.T:

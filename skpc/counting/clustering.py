@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from skpc._arrays import Floats, Ints, picked
 from skpc._fitting import Rows, Statistics, Stop, learn
-from skpc._threads import product
+from skpc._threads import product, slices
 
 #: Rows whose distances are computed together.
 _ROWS = 4096
@@ -62,8 +62,7 @@ class Centroids(NamedTuple):
         square = 0.5 * self.centroid**2
         length = 0.5 * np.einsum("ij,ij->i", self.centroid, self.centroid)
         distance = np.empty((len(point), len(self.centroid)), point.dtype)
-        for begin in range(0, len(point), _ROWS):
-            rows = slice(begin, begin + _ROWS)
+        for rows in slices(len(point), _ROWS):
             if observed is not None:
                 length = product(observed[rows], square.T)
             distance[rows] = length - product(point[rows], self.centroid.T)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Bools, Floats, Ints, exact_group_sums
 from skpc._jit import kernel
 from skpc._random import CELL_MULTIPLIER, STATE_MULTIPLIER, mix_words
+from skpc._threads import slices
 from skpc._validation import frame_library
 
 _SEED = np.uint64(0xD1B54A32D192ED03)
@@ -59,9 +60,9 @@ def _hash_rows(rows: Floats) -> Ints:
     """Hash each row to 64 bits; -0.0 hashes as 0.0 and every NaN as one NaN."""
     hashes = np.empty(len(rows), np.uint64)
     size = 1 + _CELLS // max(1, rows.shape[1])
-    for start in range(0, len(rows), size):
+    for chunk in slices(len(rows), size):
         # Transposed, so that each step below works on one contiguous column of the chunk.
-        word = _bits(rows[start : start + size]).T.copy()
+        word = _bits(rows[chunk]).T.copy()
         # A product carries bits upwards only, and small numbers differ only in their top bits as
         # floats; the shifts bring these down.
         word ^= word >> np.uint64(32)
@@ -73,7 +74,7 @@ def _hash_rows(rows: Floats) -> Ints:
             state ^= column
             state *= STATE_MULTIPLIER
             state ^= state >> np.uint64(32)
-        hashes[start : start + size] = state
+        hashes[chunk] = state
     return hashes.view(np.int64)
 
 

@@ -9,12 +9,13 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, Ints, check_memory
 from skpc._cells import ScoredRows, without_cells
 from skpc._fitting import Rows, Stop, all_or_nothing, learn
+from skpc._threads import slices
 from skpc._validation import check_n_samples, check_option, column_of, fit_context
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
@@ -365,7 +366,7 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
         ends = (rows.copy(), rows.copy())
         numbers = np.flatnonzero(~self.domain_.is_categorical)
         faces = [face for face in self.domain_.faces.values() if face.holds_numbers]
-        for part in gen_batches(len(rows), _ROWS):
+        for part in slices(len(rows), _ROWS):
             known = distinct.take(np.arange(len(rows))[part])
             with self._places_of(events):
                 posteriors = self._density.posteriors(known, numbers)

@@ -17,7 +17,7 @@ from sklearn.base import (
     OneToOneFeatureMixin,
     TransformerMixin,
 )
-from sklearn.utils import assert_all_finite, check_random_state, gen_batches
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
@@ -25,7 +25,7 @@ from skpc._arrays import Floats, Ints
 from skpc._cells import TakesGaps
 from skpc._fitting import announce, noted
 from skpc._frames import is_from, like_native, native
-from skpc._threads import in_threads, one_thread, threads
+from skpc._threads import in_threads, one_thread, slices, threads
 from skpc._validation import (
     AUTO,
     N_JOBS,
@@ -424,7 +424,7 @@ def dask_chunks(X: Any) -> list[Any]:
 
 def _side_by_side(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
     """The answer for an array, made of those for its chunks."""
-    chunks = list(gen_batches(len(X), max(1, _ANSWERED_CELLS // X.shape[1])))
+    chunks = slices(len(X), max(1, _ANSWERED_CELLS // X.shape[1]))
     tasks = list(zip(chunks, _seeded(call, len(chunks))))
     wholes: list[np.ndarray] = []
 

@@ -17,13 +17,14 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, Ints, added
 from skpc._files import kept
 from skpc._fitting import Rows, all_or_nothing, noted, with_some_cell
 from skpc._frames import is_from, native
+from skpc._threads import slices
 from skpc._validation import (
     check_table,
     check_weight,
@@ -473,7 +474,7 @@ class TableChunks:
         # A mapped file may be larger than memory; any other array is in it already.
         if isinstance(X, np.memmap) and X.ndim == 2 and X.size > _CELLS:
             rows = max(1, _CELLS // X.shape[1])
-            return cls(lambda: (np.asarray(X[part]) for part in gen_batches(len(X), rows)))
+            return cls(lambda: (np.asarray(X[part]) for part in slices(len(X), rows)))
         if isinstance(X, Iterator):
             # An iterator ends after one pass, so its chunks are kept in a file for later ones.
             return cls(kept(map(native, X)))
@@ -638,9 +639,7 @@ def _total_of_tasks(tasks: list[Any], count: Callable[[int, Any], Any]) -> Any:
 
     level = [task(count)(number, chunk) for number, chunk in enumerate(tasks)]
     while len(level) > 1:
-        level = [
-            task(together)(*level[begin : begin + _ADDED]) for begin in range(0, len(level), _ADDED)
-        ]
+        level = [task(together)(*level[part]) for part in slices(len(level), _ADDED)]
     return level[0].compute()
 
 

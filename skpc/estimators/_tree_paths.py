@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 from skpc._arrays import Bools, Floats, Ints, offsets
+from skpc._threads import slices
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain
 from skpc.estimators._boosters import BoosterModel, link_of, linked
@@ -160,7 +160,7 @@ class TreePaths(NamedTuple):
         compared = 2**24
         parts = [
             expected_value(density.circuit, rows[part], self.paths, self._hold(rows[part]))
-            for part in gen_batches(len(rows), max(1, compared // len(self.paths.column)))
+            for part in slices(len(rows), max(1, compared // len(self.paths.column)))
         ]
         return self.offset + np.concatenate(parts)
 

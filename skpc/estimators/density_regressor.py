@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import check_consistent_length, check_random_state, gen_batches
+from sklearn.utils import check_consistent_length, check_random_state
 
 from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing
+from skpc._threads import slices
 from skpc._validation import check_n_samples, check_weight, fit_context
 from skpc._warnings import warn
 from skpc.domain import Domain, LogMass
@@ -635,7 +636,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
 def _of_parts(answer: Callable[..., Floats], *arrays: Floats) -> Floats:
     """Answer for some of the rows of arrays at a time."""
-    parts = gen_batches(len(arrays[0]), _ROWS)
+    parts = slices(len(arrays[0]), _ROWS)
     return np.concatenate([answer(*(array[part] for array in arrays)) for part in parts])
 
 

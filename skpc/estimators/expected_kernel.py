@@ -9,11 +9,10 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVR
-from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, check_memory, has_gaps
 from skpc._fitting import all_or_nothing, announce
-from skpc._threads import threads
+from skpc._threads import slices, threads
 from skpc._validation import (
     NOT_NEGATIVE,
     POSITIVE,
@@ -165,7 +164,7 @@ class ExpectedKernelMachine(TableEstimator):
         parts = [
             rbf_kernel(self._numbers(rows[batch]) - centre, vectors, self.gamma_)
             @ self.dual_coef_.T
-            for batch in gen_batches(len(rows), points)
+            for batch in slices(len(rows), points)
         ]
         return np.concatenate(parts)
 

@@ -11,13 +11,13 @@ from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from skpc._arrays import Floats, has_gaps, owners
 from skpc._fitting import all_or_nothing
-from skpc._threads import threads
+from skpc._threads import slices, threads
 from skpc._validation import Interval, StrOptions, fit_context, objects_of
 from skpc.domain import merge_rows, present_rows
 from skpc.domain.stated import with_columns
@@ -680,7 +680,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """Mean and standard deviation of the answer over draws of the missing cells."""
         random_state = check_random_state(self.random_state)
         parts = []
-        for part in gen_batches(len(rows), max(1, _ROWS // self.n_draws)):
+        for part in slices(len(rows), max(1, _ROWS // self.n_draws)):
             copies = np.repeat(rows[part], self.n_draws, axis=0)
             drawn = self.density_.row_density.draw_missing(copies, random_state)
             answers = self._answer(self._inputs(drawn), method)

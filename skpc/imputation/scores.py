@@ -17,9 +17,10 @@ import numpy as np
 from numpy.linalg import norm
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 
 from skpc._arrays import Bools, Floats
+from skpc._threads import slices
 from skpc._validation import check_table
 from skpc.domain import Declared, Domain, column_moments, join_tables, named_columns, one_hot
 
@@ -288,5 +289,5 @@ def _energy_score(truth: Floats, draws: Floats) -> float:
 
 def _mean_distance(x: Floats, y: Floats) -> float:
     """Mean distance between a row of x and a row of y."""
-    chunks = gen_batches(len(x), max(1, _PAIRS // len(y)))
+    chunks = slices(len(x), max(1, _PAIRS // len(y)))
     return float(sum(cdist(x[chunk], y).mean(axis=1).sum() for chunk in chunks) / len(x))

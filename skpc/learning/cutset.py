@@ -9,10 +9,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 from skpc._arrays import Codes, Floats, Ints
-from skpc._threads import each
+from skpc._threads import each, slices
 from skpc.counting.rows import node_rows, trees_along_shared_edges
 from skpc.counting.tables import BayesDirichlet, Bic, CountTables, Score
 from skpc.counting.trees import UNITS_PER_NAT, ScoredTrees
@@ -355,7 +354,7 @@ def _groups_below(group: _Group, cut: _Cut, number: int) -> list[_Group]:
     depth = group.depth + 1
     # Branches of a level stay one group; otherwise, each branch becomes its own.
     size = len(branches) // len(cut.below)
-    parts = gen_batches(len(branches), size)
+    parts = slices(len(branches), size)
     return [
         _Group(branches[part], weight[part], trees, prior, depth, above[part])
         for part, trees in zip(parts, cut.below)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, log_or_inf
 from skpc._fitting import without_warnings
+from skpc._threads import slices
 from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
@@ -103,7 +103,7 @@ def log_scores(density: Any, events: Events, rows: Floats, n_features: int) -> F
     """
     columns = np.arange(events.rows.shape[1])
     scores: list[Floats] = []
-    for part in gen_batches(len(rows), _ROWS):
+    for part in slices(len(rows), _ROWS):
         targets = events.take(np.arange(len(rows))[part]).only(columns >= n_features)
         given = np.full(targets.rows.shape, np.nan)
         given[:, :n_features] = rows[part]

@@ -7,11 +7,11 @@ from operator import methodcaller
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 
 from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, group_sums
 from skpc._fitting import best_of
-from skpc._threads import in_threads
+from skpc._threads import in_threads, slices
 from skpc.densities import Density
 from skpc.domain import Domain, canonical_order, column_moments
 from skpc.learning.held_out import deal
@@ -150,7 +150,7 @@ def prediction_errors(
         np.sqrt(weight / max(weight @ removed[:, is_kind].sum(axis=1), SMALLEST_NORMAL))
         for is_kind in (~is_categorical, is_categorical)
     ]
-    for part in gen_batches(len(rows), _ROWS):
+    for part in slices(len(rows), _ROWS):
         for column, cells in zip(columns, density.posteriors(masked_rows[part], columns)):
             is_removed = removed[part, column]
             # Only removed cells need means: all others count as known, which saves integrals.

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax, softmax
-from sklearn.utils import gen_batches
 
 from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints, group_sums, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc._random import draw_states
+from skpc._threads import slices
 from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
@@ -209,7 +209,7 @@ class NumberData(NamedTuple):
         values = self.values[fold.test_index]
         parts = []
         with without_warnings():
-            for part in gen_batches(n_rows, _ROWS):
+            for part in slices(n_rows, _ROWS):
                 cells = target_distributions(fitted.row_density, rows[part])
                 log_density = density_in_cells(law.step, FormSum(cells.terms), values[part])
                 atoms = atom_probabilities(law, cells)

@@ -247,10 +247,9 @@ class KernelExpansion:
         rows = check_rows(self._circuit, X)
         out = np.zeros((len(rows), self._coefficients.shape[1]))
         if not self._complete:
-            for start in range(0, len(rows), _ROWS):
-                part = rows[start : start + _ROWS]
-                gram = expected_gram(self._circuit, part, self._points, self._kernel)
-                out[start : start + _ROWS] = gram @ self._coefficients
+            for part in slices(len(rows), _ROWS):
+                gram = expected_gram(self._circuit, rows[part], self._points, self._kernel)
+                out[part] = gram @ self._coefficients
             return out
         for batch in conditionals(Evaluator(self._circuit), rows):
             for points in self._point_sides:
@@ -311,9 +310,9 @@ class KernelExpansion:
         """
         # The second moment is symmetric in the points, so that half of the pairs are enough.
         left_points, right_points = np.triu_indices(len(self._points))
-        for start in range(0, len(left_points), _PAIRS):
-            i = left_points[start : start + _PAIRS]
-            j = right_points[start : start + _PAIRS]
+        for part in slices(len(left_points), _PAIRS):
+            i = left_points[part]
+            j = right_points[part]
             pairs = np.stack([self._points[i], self._points[j]], axis=2)
             # A pair off the diagonal counts twice.
             twice = np.where(i == j, 1.0, 2.0)[:, np.newaxis]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, Ints, check_variables
+from skpc._threads import slices
 from skpc.circuit import Circuit
 from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.downward import posterior_average
@@ -280,13 +281,13 @@ def _missing_cells(
     circuit: Circuit, rows: Floats, wanted: Ints
 ) -> Iterator[tuple[tuple[Ints, int], Form]]:
     """The missing cells of each wanted variable with their distributions, chunk by chunk."""
-    for start in range(0, len(rows), _ROWS):
-        part = rows[start : start + _ROWS]
+    for chunk in slices(len(rows), _ROWS):
+        part = rows[chunk]
         # Posteriors of observed cells are known without a form.
         missing = [np.flatnonzero(np.isnan(part[:, var])) for var in wanted]
         forms = _forms(circuit, part, wanted, missing)
         for var, row, form in zip(wanted.tolist(), missing, forms):
-            yield (start + row, var), form
+            yield (chunk.start + row, var), form
 
 
 def _forms(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import Bools, Floats, Ints
+from skpc._threads import slices
 from skpc.variables.atoms import (
     ROUNDING_OF_VALUES,
     are_states,
@@ -390,8 +391,7 @@ class Law(NamedTuple):
         moments = np.zeros((n_terms, 2, len(mean)))
         # The nodes of so many means fit into the cache of a processor.
         chunk_size = 256
-        for start in range(0, len(mean), chunk_size):
-            chunk = slice(start, start + chunk_size)
+        for chunk in slices(len(mean), chunk_size):
             self._add_pieces(np.sort(breaks), mean[chunk], sd[chunk], centre, moments[..., chunk])
         return moments
 
