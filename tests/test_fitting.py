@@ -283,6 +283,6 @@ def test_tables_in_chunks_are_learned_by_the_one_loop(make, monkeypatch):
         return climb(model, data, stop, **options)
 
     monkeypatch.setattr("skpc._fitting._climb", noted)
-    monkeypatch.setattr("skpc.estimators._learner.SAMPLE_ROWS", 60)
+    monkeypatch.setattr("skpc.estimators._table_chunks.SAMPLE_ROWS", 60)
     make().fit(in_chunks)
     assert sizes[-1]

@@ -20,10 +20,11 @@ from skpc._validation import check_n_samples, check_option, column_of, fit_conte
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import LogMass, read_events
-from skpc.estimators._estimator import by_chunks
+from skpc.estimators._answers import by_chunks
 from skpc.estimators._events import EventAnswers, of_face
-from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
+from skpc.estimators._learner import TableLearner, TrainingData
 from skpc.estimators._ranges import merged_events
+from skpc.estimators._table_chunks import EncodedChunks
 from skpc.learning.posterior import bootstrapped
 from skpc.queries import Events, PseudoCounts
 from skpc.queries.flows import pseudo_counts_from

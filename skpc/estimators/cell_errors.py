@@ -27,12 +27,8 @@ from skpc._validation import (
 )
 from skpc._warnings import collected
 from skpc.domain import canonical_order, merge_rows
-from skpc.estimators._estimator import (
-    ColumnsEstimator,
-    TableTransformer,
-    by_chunks,
-    parameter,
-)
+from skpc.estimators._answers import by_chunks
+from skpc.estimators._estimator import ColumnsEstimator, TableTransformer, parameter
 from skpc.estimators._pools import most_bins, refuse_other_density
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.stacked_density import StackedDensity
@@ -40,14 +36,7 @@ from skpc.estimators.table_mixture import TableMixture
 from skpc.learning.held_out import deal
 from skpc.pooling.choice import FEWEST_ROWS
 from skpc.pooling.error_tails import ErrorTail
-from skpc.pooling.errors import (
-    MEAN_RATE,
-    CheckedCells,
-    Consensus,
-    Evidence,
-    Rates,
-    far_away,
-)
+from skpc.pooling.errors import MEAN_RATE, CheckedCells, Consensus, Evidence, Rates, far_away
 
 #: Parts of the rows that are held out in turn, and rounds.
 _FOLDS = 3

@@ -23,7 +23,8 @@ from skpc._validation import (
 from skpc.circuit import Circuit, mixture
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import EncodedChunks, TrainingData
+from skpc.estimators._learner import TrainingData
+from skpc.estimators._table_chunks import EncodedChunks
 from skpc.learning.cutset import CutsetOptions, chains_are_better, learn_cutset_network
 from skpc.learning.filling import complete_points, fill_missing
 from skpc.learning.mixture import (

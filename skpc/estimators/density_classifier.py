@@ -10,9 +10,11 @@ from skpc._arrays import Floats, Ints, group_sums, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import AUTO, fit_context
 from skpc.domain.stated import holds_ranges
-from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
+from skpc.estimators._classifier import ProbabilisticClassifier
+from skpc.estimators._estimator import parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
 from skpc.estimators._ranges import drawn_by_column
+from skpc.estimators._targets import check_labels
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import ClassMixture
 from skpc.pooling.classes import ClassData, ClassDensities

@@ -15,6 +15,7 @@ from skpc._threads import slices
 from skpc._validation import check_n_samples, check_weight, fit_context
 from skpc._warnings import warn
 from skpc.domain import Domain, LogMass
+from skpc.estimators._answers import by_chunks
 from skpc.estimators._censored_targets import (
     CensoredTarget,
     check_times,
@@ -22,7 +23,7 @@ from skpc.estimators._censored_targets import (
     is_censored,
     known_quantiles,
 )
-from skpc.estimators._estimator import by_chunks, check_target, parameter
+from skpc.estimators._estimator import parameter
 from skpc.estimators._pools import (
     FEW_ROWS,
     PoolEstimator,
@@ -32,6 +33,7 @@ from skpc.estimators._pools import (
     shared_domain,
 )
 from skpc.estimators._ranges import merged_events
+from skpc.estimators._targets import check_target
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import PoolMixture

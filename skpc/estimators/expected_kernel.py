@@ -23,15 +23,11 @@ from skpc._validation import (
     fit_context,
 )
 from skpc.domain import canonical_order, column_moments, group_rows, merge_rows, one_hot
+from skpc.estimators._answers import by_chunks
 from skpc.estimators._base import CircuitDensity
-from skpc.estimators._estimator import (
-    CATEGORICAL_FEATURES,
-    TableEstimator,
-    by_chunks,
-    check_target,
-    parameter,
-)
+from skpc.estimators._estimator import CATEGORICAL_FEATURES, TableEstimator, parameter
 from skpc.estimators._pools import refuse_other_density
+from skpc.estimators._targets import check_target
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture

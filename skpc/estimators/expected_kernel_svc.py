@@ -16,7 +16,9 @@ from skpc._fitting import all_or_nothing, progress
 from skpc._threads import in_threads, threads
 from skpc._validation import StrOptions, decisions_of_pairs, fit_context, sigmoid_calibration
 from skpc.domain import merge_rows
-from skpc.estimators._estimator import by_chunks, check_labels, parameter
+from skpc.estimators._answers import by_chunks
+from skpc.estimators._estimator import parameter
+from skpc.estimators._targets import check_labels
 from skpc.estimators.expected_kernel import ExpectedKernelMachine
 from skpc.pooling.folds import Fold, make_folds
 

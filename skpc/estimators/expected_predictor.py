@@ -21,17 +21,12 @@ from skpc._threads import slices, threads
 from skpc._validation import Interval, StrOptions, fit_context, objects_of
 from skpc.domain import merge_rows, present_rows
 from skpc.domain.stated import with_columns
+from skpc.estimators._answers import by_chunks
 from skpc.estimators._boosters import BoosterModel, with_margin
-from skpc.estimators._estimator import (
-    CATEGORICAL_FEATURES,
-    TableEstimator,
-    by_chunks,
-    check_labels,
-    check_target,
-    parameter,
-)
+from skpc.estimators._estimator import CATEGORICAL_FEATURES, TableEstimator, parameter
 from skpc.estimators._pools import refuse_other_density
 from skpc.estimators._shapley import ShapleyValues, shapley_values
+from skpc.estimators._targets import check_labels, check_target
 from skpc.estimators._tree_paths import ModelColumns, read_sum
 from skpc.estimators._trees import trees_of
 from skpc.estimators.cutset import CutsetNetworkBD

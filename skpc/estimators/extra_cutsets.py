@@ -15,7 +15,8 @@ from skpc._validation import AT_LEAST_ONE, AUTO, POSITIVE, Interval, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.estimators._base import LIKE_SAMPLE, CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import EncodedChunks, TrainingData
+from skpc.estimators._learner import TrainingData
+from skpc.estimators._table_chunks import EncodedChunks
 from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.filling import fill_missing
 from skpc.learning.network import cutset_circuit

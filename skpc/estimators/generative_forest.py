@@ -11,12 +11,9 @@ from skpc._fitting import all_or_nothing, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, AUTO, Interval, RealNotInt, StrOptions, fit_context
 from skpc.domain import canonical_order, merge_rows
-from skpc.estimators._estimator import (
-    ColumnsEstimator,
-    ProbabilisticClassifier,
-    check_labels,
-    parameter,
-)
+from skpc.estimators._classifier import ProbabilisticClassifier
+from skpc.estimators._estimator import ColumnsEstimator, parameter
+from skpc.estimators._targets import check_labels
 from skpc.learning.random_trees import ForestOptions, learn_generative_forest
 from skpc.pooling.pool import labelled
 from skpc.variables.events import Events

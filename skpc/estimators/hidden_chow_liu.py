@@ -9,7 +9,8 @@ from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, AUTO
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import EncodedChunks, TrainingData
+from skpc.estimators._learner import TrainingData
+from skpc.estimators._table_chunks import EncodedChunks
 from skpc.learning.filling import complete_points
 from skpc.learning.hidden_tree import HiddenTree, TaughtTree, hidden_tree_circuit
 from skpc.learning.hidden_tree_search import (

@@ -15,7 +15,8 @@ from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Column
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
+from skpc.estimators._learner import TableLearner, TrainingData
+from skpc.estimators._table_chunks import EncodedChunks
 from skpc.learning.fine_bins import ROWS_OF_BIN, fine_axis, n_fine_bins
 from skpc.learning.fine_trees import FineForest
 from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_hidden_forest

@@ -29,8 +29,9 @@ from skpc._validation import (
 )
 from skpc.domain import canonical_order
 from skpc.domain.stated import holds_ranges
+from skpc.estimators._answers import by_chunks
 from skpc.estimators._base import CircuitDensity
-from skpc.estimators._estimator import TableEstimator, TableTransformer, by_chunks, parameter
+from skpc.estimators._estimator import TableEstimator, TableTransformer, parameter
 from skpc.estimators._fillers import LinearFiller
 from skpc.estimators.cell_errors import CellErrorDetector
 from skpc.estimators.cutset import CutsetNetworkBD

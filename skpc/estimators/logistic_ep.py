@@ -20,7 +20,8 @@ from skpc._validation import (
     eager,
     fit_context,
 )
-from skpc.estimators._estimator import Estimator, check_labels, parameter
+from skpc.estimators._estimator import Estimator, parameter
+from skpc.estimators._targets import check_labels
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
 

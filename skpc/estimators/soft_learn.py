@@ -23,18 +23,13 @@ from skpc.circuit import PRODUCT, SUM, Circuit
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import EncodedChunks, TrainingData
+from skpc.estimators._learner import TrainingData
+from skpc.estimators._table_chunks import EncodedChunks
 from skpc.learning.hidden_tree_search import TreeChoice
 from skpc.learning.smoothing import drawn_to_columns, refinement_pseudo_counts
 from skpc.learning.soft_learn import SoftLearner, SoftLearnOptions
 from skpc.learning.table_mixture import TableRows
-from skpc.learning.table_search import (
-    HeldOutRows,
-    TreeBeside,
-    linear_scores,
-    try_tree,
-    weigh_tree,
-)
+from skpc.learning.table_search import HeldOutRows, TreeBeside, linear_scores, try_tree, weigh_tree
 from skpc.queries import PseudoCounts, log_likelihood
 from skpc.queries.parameters import ParametrisedCircuit, fit_to_rows
 

@@ -14,9 +14,11 @@ from skpc._arrays import Floats, Ints, check_memory, group_sums
 from skpc._fitting import Rows, Stop, learn, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
+from skpc.estimators._answers import by_chunks
 from skpc.estimators._base import REWEIGHTED, CircuitDensity
-from skpc.estimators._estimator import by_chunks, parameter
-from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
+from skpc.estimators._estimator import parameter
+from skpc.estimators._learner import TableLearner, TrainingData
+from skpc.estimators._table_chunks import EncodedChunks
 from skpc.learning.held_out import deal
 from skpc.learning.mixture import check_n_components
 from skpc.learning.posterior import open_for_draws, redrawn

@@ -188,11 +188,11 @@ def _target(X: np.ndarray) -> np.ndarray:
 
 def _warm_blocks(name: str, few: np.ndarray) -> None:
     """Compile what a fit of blocks needs."""
-    from skpc.estimators import _learner
+    from skpc.estimators import _table_chunks
 
-    usual, _learner.SAMPLE_ROWS = _learner.SAMPLE_ROWS, 200
+    usual, _table_chunks.SAMPLE_ROWS = _table_chunks.SAMPLE_ROWS, 200
     ESTIMATORS[name]().fit(iter([few]))
-    _learner.SAMPLE_ROWS = usual
+    _table_chunks.SAMPLE_ROWS = usual
 
 
 if __name__ == "__main__":

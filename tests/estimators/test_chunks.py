@@ -15,7 +15,7 @@ from skpc import (
     ExpectedKernelSVR,
     MixtureOfAllTrees,
 )
-from skpc.estimators import _estimator
+from skpc.estimators import _answers
 
 MODELS = [
     CutsetNetworkBD(n_components=2, param_ess=1.0, random_state=0),
@@ -76,7 +76,7 @@ def answers(model, X):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of ten rows of three cells."""
-    return lambda: monkeypatch.setattr(_estimator, "_ANSWERED_CELLS", 30)
+    return lambda: monkeypatch.setattr(_answers, "_ANSWERED_CELLS", 30)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -128,7 +128,7 @@ def test_no_rows_are_refused_as_they_are_everywhere():
 
 @pytest.mark.parametrize("ask", ["score_samples", "score_cells", "complete"])
 def test_memory_does_not_grow_with_a_table_on_disk(ask, tmp_path, monkeypatch):
-    monkeypatch.setattr(_estimator, "_ANSWERED_CELLS", 2**15)
+    monkeypatch.setattr(_answers, "_ANSWERED_CELLS", 2**15)
     model = CutsetNetworkBD(random_state=0).fit(table())
     # The first answer loads kernels.
     getattr(model, ask)(table(50_000))

@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from skpc import CutsetNetworkBD, TableMixture
-from skpc.estimators import _estimator, _learner
+from skpc.estimators import _answers, _table_chunks
 
 base = pytest.importorskip("dask.base", reason="dask is optional")
 distributed = pytest.importorskip("distributed", reason="dask is optional")
@@ -52,7 +52,7 @@ def test_two_processes_find_what_one_finds(monkeypatch):
     rows = rng.integers(0, 2, (2_000, 12)).astype(float)
     rows[:, 1] = rows[:, 0]
     rows[rng.random(rows.shape) < 0.1] = np.nan
-    monkeypatch.setattr(_estimator, "_ANSWERED_CELLS", 6_000)  # four chunks of rows
+    monkeypatch.setattr(_answers, "_ANSWERED_CELLS", 6_000)  # four chunks of rows
 
     def answers():
         mixture = CutsetNetworkBD(n_components=3, n_init=2, max_iter=5, random_state=0)
@@ -116,7 +116,7 @@ def binary():
 
 def test_a_dask_array_is_learned_where_its_chunks_are(monkeypatch):
     array = pytest.importorskip("dask.array", reason="dask is optional")
-    monkeypatch.setattr(_learner, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(_table_chunks, "SAMPLE_ROWS", 300)
     X = binary()
     lazy = array.from_array(X, chunks=(450, 4))
     for model in (

@@ -18,7 +18,7 @@ from skpc import (
     TableMixture,
 )
 from skpc.datasets import make_chow_liu
-from skpc.estimators import _learner
+from skpc.estimators import _learner, _table_chunks
 from skpc.queries import log_likelihood
 
 #: Those that learn parameters from all rows.
@@ -57,7 +57,7 @@ def in_chunks(X, size):
 @pytest.fixture
 def sample_of(monkeypatch):
     """Let a sample of few rows tell what the columns are."""
-    return lambda n_rows: monkeypatch.setattr(_learner, "SAMPLE_ROWS", n_rows)
+    return lambda n_rows: monkeypatch.setattr(_table_chunks, "SAMPLE_ROWS", n_rows)
 
 
 @pytest.mark.parametrize("model", LEARNERS[::3], ids=repr)
@@ -73,7 +73,7 @@ def test_chunks_of_no_more_rows_than_the_sample_are_learned_as_the_whole(model):
 def test_tables_of_a_single_network_are_counts_of_all_rows(size, sample_of):
     X, model = binary(), CutsetNetworkBD(categories=[[0, 1]] * 8)
     sample_of(100)
-    sample, _ = _learner.TableChunks.from_table(in_chunks(X, size)).sample(model)
+    sample, _ = _table_chunks.TableChunks.from_table(in_chunks(X, size)).sample(model)
     expected = clone(model).fit(sample)
     # What the pseudo-counts are worth.
     expected._n_learned = 10.0
@@ -100,7 +100,7 @@ def test_parameters_of_all_rows_are_better_than_those_of_the_sample(model, sampl
     X, test = table(8_000), table(4_000, seed=1)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     sample_of(500)
-    sample, _ = _learner.TableChunks.from_table(in_chunks(X, 700)).sample(model)
+    sample, _ = _table_chunks.TableChunks.from_table(in_chunks(X, 700)).sample(model)
     of_sample = clone(model).fit(sample).score(test)
     of_all = clone(model).fit(in_chunks(X, 700)).score(test)
     assert len(sample) == 500
@@ -150,9 +150,9 @@ def test_rows_in_memory_count_as_the_same_rows_in_chunks(sample_of, few_make_the
     again = clone(model)
     domain, rows, weight = again.prepare(X, None)
     sample_of(100)
-    chunks = _learner.TableChunks.from_table(lambda: in_chunks(X, 300))
+    chunks = _table_chunks.TableChunks.from_table(lambda: in_chunks(X, 300))
     chunks.sample(again)
-    more_rows = _learner.EncodedChunks(chunks, domain, None, float(chunks.n_rows))
+    more_rows = _table_chunks.EncodedChunks(chunks, domain, None, float(chunks.n_rows))
     again._learn_rows(domain, _learner.TrainingData(rows, weight), more_rows)
     np.testing.assert_allclose(again.score_samples(X), in_memory.score_samples(X), rtol=1e-10)
 
@@ -184,7 +184,7 @@ def test_the_sample_is_drawn_evenly_from_all_chunks(sample_of):
     sample_of(1_000)
     X = np.arange(20_000.0)[:, np.newaxis] * [1.0, -1.0]
     for size in (99, 6_000):
-        found, is_whole = _learner.TableChunks.from_table(in_chunks(X, size)).sample(
+        found, is_whole = _table_chunks.TableChunks.from_table(in_chunks(X, size)).sample(
             CutsetNetworkBD()
         )
         assert not is_whole
@@ -192,7 +192,9 @@ def test_the_sample_is_drawn_evenly_from_all_chunks(sample_of):
         # A uniform draw has 250 in each quarter, with a standard deviation of 13.
         quarters = np.histogram(found[:, 0], 4, (0, 20_000))[0]
         assert np.abs(quarters - 250).max() < 60
-        again, _ = _learner.TableChunks.from_table(in_chunks(X, size)).sample(CutsetNetworkBD())
+        again, _ = _table_chunks.TableChunks.from_table(in_chunks(X, size)).sample(
+            CutsetNetworkBD()
+        )
         np.testing.assert_array_equal(found, again)
 
 
@@ -219,7 +221,7 @@ def assert_learned_from_all(model, table):
 
 def test_a_memory_map_is_read_in_chunks(tmp_path, sample_of, monkeypatch):
     sample_of(1_000)
-    monkeypatch.setattr(_learner, "_CELLS", 4_000)
+    monkeypatch.setattr(_table_chunks, "_CELLS", 4_000)
     X = binary()
     np.save(tmp_path / "table.npy", X.astype(np.uint8))
     mapped = np.load(tmp_path / "table.npy", mmap_mode="r")

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from sklearn.base import BaseEstimator
 
-from skpc.estimators._estimator import check_labels, check_target
+from skpc.estimators._targets import check_labels, check_target
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from skpc import (
     MixtureOfAllTrees,
     SoftLearnSPN,
 )
-from skpc.estimators import _estimator
+from skpc.estimators import _answers
 from tests.naive import unseen as naive
 
 DENSITIES = [
@@ -195,7 +195,7 @@ def test_blocks_of_rows_warn_once_of_numbers_that_were_not_seen(monkeypatch):
     X = np.column_stack([np.tile([0.0, 1.0], 30), np.ones(60)])
     model = CutsetNetworkBD().fit(X)
     X[[25, 45], 1] = 0.0
-    monkeypatch.setattr(_estimator, "_ANSWERED_CELLS", 40)
+    monkeypatch.setattr(_answers, "_ANSWERED_CELLS", 40)
     for n_jobs in (1, 2):
         match = "in 1 of 20 rows, .* row 5.*Rows are counted from row 20 of X"
         with (
@@ -389,7 +389,7 @@ def test_blocks_of_numbers_with_an_empty_column_answer_as_the_whole(monkeypatch)
     X = np.column_stack([rng.integers(0, 3, 90), np.full(90, np.nan), rng.normal(size=90)])
     model = CutsetNetworkBD().fit(X)
     whole = [model.score_samples(X), model.score_cells(X), model.complete(X)]
-    monkeypatch.setattr(_estimator, "_ANSWERED_CELLS", 30)
+    monkeypatch.setattr(_answers, "_ANSWERED_CELLS", 30)
     for found, expected in zip(
         [model.score_samples(X), model.score_cells(X), model.complete(X)], whole
     ):
