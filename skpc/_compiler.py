@@ -70,7 +70,9 @@ try:
 
     from skpc._lowering import KernelLowering
 
-    # Private names that are used below: if one has gone, all is left to numba's public means.
+    # Private names of classes that are used below: if one has gone, all is left to numba's public
+    # means. Attributes of instances cannot be seen here: kernels are written by other means only
+    # in versions of numba that have been read.
     NAMES = [
         (DefaultOptions, ("_nrt",)),
         (Dispatcher, ("_compile_for_args", "add_overload")),

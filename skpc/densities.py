@@ -70,8 +70,9 @@ class CircuitAnswers(NamedTuple):
     Parameters
     ----------
     circuit : Circuit
-        The distribution. Every answer is exact; :meth:`modes` is a good guess where the circuit is
-        not deterministic.
+        The distribution. Answers are exact, but for :meth:`modes` of a circuit that is not
+        deterministic, which is a good guess, and for columns of a block in which others have
+        ranges: :meth:`posteriors` and :meth:`means` mix 16 draws of these there.
     domain : Domain
         What the columns are.
 
@@ -108,68 +109,73 @@ class CircuitAnswers(NamedTuple):
         """See :class:`Density`."""
         chosen = [*range(self.domain.n_features)] if columns is None else [*columns]
         events = Events.of(rows)
-        stated = {*events.column.tolist()}
+        ranged = {*events.column.tolist()}
         # Columns of a block depend on each other within one leaf.
-        beside = {v for block in self._blocks for v in block if {*block} & stated}
-        # All columns without ranges near them take one pass.
-        apart = [v for v in chosen if v not in stated | beside]
-        cells = dict(zip(apart, queries.posteriors(self.circuit, events, apart)))
-        cells |= {v: self._given_events(events, v) for v in chosen if v not in cells}
-        return [
-            Predictive(
-                cells[v].terms, cells[v].known, self.domain[v].states, law=self.domain[v].law
-            )
-            for v in chosen
-        ]
+        block_mates = {v for block in self._blocks if ranged & {*block} for v in block}
+        # All columns without ranges of their own or in their block take one pass.
+        others = [v for v in chosen if v not in ranged | block_mates]
+        answers = zip(others, queries.posteriors(self.circuit, events, others))
+        predictives = {v: self._predictive(v, answer.terms, answer.known) for v, answer in answers}
+        predictives |= {
+            v: self._posterior_given_ranges(events, v) for v in chosen if v not in predictives
+        }
+        return [predictives[v] for v in chosen]
+
+    def _predictive(self, column: int, terms: Any, known: Floats) -> Predictive:
+        """The distribution of cells in the units and categories of their column."""
+        facts = self.domain[column]
+        return Predictive(terms, known, facts.states, law=facts.law)
 
     @property
     def _blocks(self) -> list[list[int]]:
         """The variables of each scope of several."""
         return [block.variables.tolist() for block in self.circuit.multivariate]
 
-    def _given_events(self, events: Events, column: int) -> Predictive:
+    def _posterior_given_ranges(self, events: Events, column: int) -> Predictive:
         """The distribution of a column with ranges, or in a block with such a column.
 
-        Its own range cuts what all else says of it. Ranges of other columns of a block have no
-        closed form there: it is the mixture of some draws of these cells within their ranges. The
-        draws do not know the range of the column, which counts once, when it cuts.
+        Ranges of other columns of a block have no closed form: the answers for some draws of these
+        cells within their ranges are mixed. All this leaves out the range of the column itself,
+        which truncates the result at the end, so that it is used once.
         """
         # Draws that stand for ranges of other columns of a block.
-        draws = 16
-        # The question splits into the ranges of the column itself and all others.
-        places = np.arange(self.domain.n_features)
-        column_events = events.only(places == column)
-        elsewhere = events.only(places != column)
-        stated = {*elsewhere.column.tolist()}
-        beside = [v for block in self._blocks if column in block for v in block if v in stated]
+        n_draws = 16
+        # The ranges of the column itself are apart from those of all other columns.
+        column_numbers = np.arange(self.domain.n_features)
+        own_events = events.only(column_numbers == column)
+        other_events = events.only(column_numbers != column)
+        ranged = {*other_events.column.tolist()}
+        drawn_columns = [
+            v for block in self._blocks if column in block for v in block if v in ranged
+        ]
         # Without ranges in the block, one answer is exact.
-        given = [elsewhere]
-        if beside:
+        conditions = [other_events]
+        if drawn_columns:
             # Drawn cells take the place of ranges in the block; ranges outside stay as they are.
-            is_drawn = np.isin(places, beside)
-            outside = elsewhere.only(~is_drawn)
-            given = []
-            for seed in range(draws):
-                drawn = queries.sample_missing(self.circuit, elsewhere, seed)
+            is_drawn = np.isin(column_numbers, drawn_columns)
+            outside = other_events.only(~is_drawn)
+            conditions = []
+            for seed in range(n_draws):
+                drawn = queries.sample_missing(self.circuit, other_events, seed)
                 # Only cells with ranges are taken from the draws: the others stay open.
-                rows = np.where(is_drawn & elsewhere.are_stated(), drawn, elsewhere.rows)
-                given.append(outside.with_cells(rows))
-        answers = [queries.posteriors(self.circuit, known, [column])[0] for known in given]
-        # No draw is more probable than another, so that their answers are mixed evenly.
-        terms = Predictive.mixture(answers, np.full(len(given), 1.0 / len(given))).terms
-        what = self.domain[column]
-        cells = Predictive(terms, column_events.rows[:, column], what.states, law=what.law)
+                rows = np.where(is_drawn & other_events.are_stated(), drawn, other_events.rows)
+                conditions.append(outside.with_cells(rows))
+        answers = [queries.posteriors(self.circuit, given, [column])[0] for given in conditions]
+        # Draws come from the posterior, so that they have equal weights.
+        equal_weights = np.full(len(answers), 1.0 / len(answers))
+        terms = Predictive.mixture(answers, equal_weights).terms
+        predictive = self._predictive(column, terms, own_events.rows[:, column])
         # A column without ranges is answered by what the others say.
-        if not column_events.has_intervals:
-            return cells
-        return cells.within(*column_events.padded())
+        if not own_events.has_intervals:
+            return predictive
+        return predictive.within(*own_events.padded())
 
     def means(self, rows: Any, columns: Sequence[int] | None = None) -> Floats:
         """See :class:`Density`."""
         n_columns = self.domain.n_features
         chosen = np.arange(n_columns) if columns is None else np.asarray(columns, dtype=int)
         events = Events.of(rows)
-        # Only rows that lack one of the columns need a pass.
+        # Rows that have all these columns are left as they are.
         is_incomplete = has_gaps(events.rows[:, chosen])
         incomplete = np.flatnonzero(is_incomplete)
         filled = events.rows.copy()
@@ -178,10 +184,11 @@ class CircuitAnswers(NamedTuple):
             filled[incomplete] = expected_cells(self.circuit, filled[incomplete], chosen)
             return filled
         open_columns = chosen[np.isnan(events.rows[:, chosen]).any(axis=0)]
-        # The other rows say nothing, and keep their places: errors name a row by its place.
-        asked = events.only(is_incomplete[:, np.newaxis])
-        for column, cells in zip(open_columns.tolist(), self.posteriors(asked, open_columns)):
-            filled[incomplete, column] = cells.centres()[incomplete]
+        # Complete rows stay, emptied: errors name a row by its number.
+        incomplete_events = events.only(is_incomplete[:, np.newaxis])
+        predictives = self.posteriors(incomplete_events, open_columns)
+        for column, predictive in zip(open_columns.tolist(), predictives):
+            filled[incomplete, column] = predictive.centres()[incomplete]
         return filled
 
     def modes(self, rows: Floats) -> Floats:

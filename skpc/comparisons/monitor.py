@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
-from skpc._validation import AT_LEAST_ONE, FRACTION, check_table, fit_context
+from skpc._validation import AT_LEAST_ONE, FRACTION, HasMethods, check_table, fit_context
 from skpc.comparisons.result import ComparisonResult, pvalues
 from skpc.comparisons.two_sample import cell_values, compare_columns, draw_labels
 from skpc.domain import present_rows
@@ -18,7 +18,8 @@ from skpc.estimators.soft_learn import SoftLearnSPN
 
 #: Powers of the bets: with one nothing is at stake, with smaller ones small p-values pay more.
 POWERS = np.array([1.0, 0.3, 0.1])
-#: Share of the capital that is spread evenly over the bets before each batch.
+#: Share of the capital that is spread evenly over the bets before each batch: a part that has come
+#: near zero could not recover otherwise.
 SPREAD_SHARE = 0.03
 
 
@@ -94,6 +95,7 @@ class DriftMonitor(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "density": [HasMethods(["fit", "score_cells"]), None],
         "level": [FRACTION],
         "n_permutations": [AT_LEAST_ONE],
         "random_state": ["random_state"],
@@ -121,10 +123,10 @@ class DriftMonitor(BaseEstimator):
         with all_or_nothing(self):
             self._random_state = check_random_state(self.random_state)
             table = check_table(self, reference, reset=True)
-            # A random half of the rows is kept to compare with.
+            # A density finds its training rows more probable than new ones, so one half of the rows
+            # teaches it and the other one is kept to compare with.
             is_kept = self._random_state.permutation(len(table)) % 2 == 1
             model = SoftLearnSPN(random_state=0) if self.density is None else clone(self.density)
-            # A density finds its training rows more probable than new ones, so the halves differ.
             # `present_rows` leaves out rows of weight zero.
             training_rows, _ = present_rows(table, 1.0 * ~is_kept)
             reference_rows, _ = present_rows(table, 1.0 * is_kept)
@@ -146,20 +148,29 @@ class DriftMonitor(BaseEstimator):
         -------
         ComparisonResult
             Of this batch alone, as from :func:`two_sample_test`; ``history_`` says whether there
-            is an alarm.
+            is an alarm. Its p-values count ties against a change; the one in ``history_`` breaks
+            them at random.
+
+        Raises
+        ------
+        ValueError
+            If the batch has other columns than the reference.
         """
         check_is_fitted(self)
-        batch_values, columns = cell_values(self.density_, batch, missingness=True)
+        batch = check_table(self, batch, reset=False)
+        batch_values, column_of_value = cell_values(self.density_, batch, missingness=True)
         n_before = len(self._values)
         values = np.vstack([self._values, batch_values])
         # Each row is a unit of its own.
         unit = np.arange(len(values))
         is_batch = unit >= n_before
-        drawn = draw_labels(is_batch, unit, self.n_permutations, self._random_state)
-        result, draws = compare_columns(values, columns, is_batch, self.density_.domain_, drawn)
+        label_batches = draw_labels(is_batch, unit, self.n_permutations, self._random_state)
+        result, null_statistics = compare_columns(
+            values, column_of_value, is_batch, self.density_.domain_, label_batches
+        )
         # Ties broken at random make the p-value uniform, which the bets need.
         tie_break = self._random_state.uniform()
-        pvalue = float(pvalues(np.array(result.statistic), draws, tie_break))
+        pvalue = float(pvalues(np.array(result.statistic), null_statistics, tie_break))
         capital = self._capital.after(pvalue)
         alarm = capital.total >= 1.0 / self.level
         # After an alarm the capital starts anew, or all later batches would raise an alarm too.

@@ -24,6 +24,27 @@ from skpc.estimators.cutset import CutsetNetworkBD
 PATTERN = "missing cells"
 
 
+class PooledRows(NamedTuple):
+    """The rows of two tables together, in an order that swapping the tables does not change.
+
+    Attributes
+    ----------
+    table : DataFrame or ndarray of shape (n_rows, n_features)
+        The rows.
+    domain : Domain
+        What the columns are.
+    is_second : ndarray of shape (n_rows,), bool
+        Which rows are of the second table.
+    unit : ndarray of shape (n_rows,), int
+        Rows of the same unit are dealt to the same part.
+    """
+
+    table: Any
+    domain: Domain
+    is_second: Bools
+    unit: Ints
+
+
 class PairScores(NamedTuple):
     """Scores of cells without a model: pointwise mutual information, by the counts of the table.
 
@@ -139,7 +160,8 @@ def two_sample_test(
     Raises
     ------
     ValueError
-        If the tables have different columns, or a group has rows in both tables.
+        If the tables have different columns, ``groups`` is no pair, or a group has rows in both
+        tables.
 
     See Also
     --------
@@ -171,35 +193,28 @@ def two_sample_test(
     model = density
     if density is None:
         model = CutsetNetworkBD(random_state=random_state.randint(2**31))
-    table, domain, is_second, unit = _pool(model, A, B, groups, random_state)
+    pooled = _joined_rows(model, A, B, groups, random_state)
     if density is None:
         # A model of both tables that is blind to where a row comes from keeps the level.
-        model = PairScores(domain) if statistic == "cells" else model.fit(table)
-    drawn = draw_labels(is_second, unit, n_permutations, random_state)
+        model = PairScores(pooled.domain) if statistic == "cells" else model.fit(pooled.table)
+    label_batches = draw_labels(pooled.is_second, pooled.unit, n_permutations, random_state)
     if statistic == "cells":
-        values, column = cell_values(model, table, missingness)
-        return compare_columns(values, column, is_second, domain, drawn)[0]
-    gram = _mean_gram(table, model, missingness, random_state)
-    labels = is_second[:, np.newaxis].astype(float)
+        values, column_of_value = cell_values(model, pooled.table, missingness)
+        return compare_columns(
+            values, column_of_value, pooled.is_second, pooled.domain, label_batches
+        )[0]
+    gram = _mean_gram(pooled.table, model, missingness, random_state)
+    labels = pooled.is_second[:, np.newaxis].astype(float)
     observed = squared_discrepancies(gram, labels)[0]
-    draws = np.concatenate([squared_discrepancies(gram, labels) for labels in drawn])
-    pvalue = float(pvalues(observed, draws))
+    null_statistics = np.concatenate(
+        [squared_discrepancies(gram, labels) for labels in label_batches]
+    )
+    pvalue = float(pvalues(observed, null_statistics))
     return ComparisonResult(float(observed), pvalue)
 
 
-def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[Any, ...]:
-    """Join two tables, in an order of the rows that is the same if the tables are swapped.
-
-    Returns
-    -------
-    table : DataFrame or ndarray of shape (n_rows, n_features)
-    domain : Domain
-        That of a fitted model, or of these rows.
-    is_second : ndarray of shape (n_rows,), bool
-        Which rows are of the second table.
-    unit : ndarray of shape (n_rows,), int
-        Rows of the same unit are dealt to the same part.
-    """
+def _joined_rows(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> PooledRows:
+    """Join two tables, with the domain of a fitted model, or that of their rows."""
     is_fitted = hasattr(model, "domain_")
     tables: list[Any] = []
     for name, table in (("A", A), ("B", B)):
@@ -212,17 +227,23 @@ def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[A
     _, group = group_rows(domain.encode(table))
     first_rows = np.sort(group[~is_second]).tolist()
     second_rows = np.sort(group[is_second]).tolist()
-    # Equal rows are ordered by table, in an order of the tables that their rows decide.
+    # Ties between equal rows are broken by table. The table whose sorted rows are smaller comes
+    # first, so that swapping A and B changes nothing.
     is_last = is_second if first_rows <= second_rows else ~is_second
     order = random_state.permutation(np.lexsort((is_last, group)))
     table = getattr(table, "iloc", table)[order]
     # Every row is a unit of its own, unless groups say which rows belong together.
     unit = np.arange(len(order)) if groups is None else _units(groups, tables)[order]
-    return table, domain, is_second[order], unit
+    return PooledRows(table, domain, is_second[order], unit)
 
 
 def _units(groups: Any, tables: list[Any]) -> Ints:
     """The number of the group of each row; refuses a group with rows in both tables."""
+    if len(groups) != len(tables):
+        raise ValueError(
+            "groups must be a pair: the groups of the rows of A and those of the rows of B; found "
+            f"{len(groups)} entries."
+        )
     for pair in zip(tables, groups):
         check_consistent_length(*pair)
     shared = np.intersect1d(*groups).tolist()
@@ -243,7 +264,7 @@ def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints
     values : ndarray of shape (n_rows, n_values), NaN where missing
         Log density of each cell given the others of its row; its number, or indicators of its
         category; and, with missingness, whether it is missing.
-    column : ndarray of shape (n_values,)
+    column_of_value : ndarray of shape (n_values,)
         The column that each value is about; ``n_columns`` stands for the pattern of missing cells.
     """
     scores = np.asarray(model.score_cells(table), dtype=np.float64)
@@ -252,16 +273,19 @@ def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints
     n_states = np.where(domain.is_categorical, domain.n_states, 0)
     rows = domain.encode(table)
     zero = np.zeros(n_columns)
-    point, observed = as_numbers(rows, n_states, zero, zero + 1.0)
+    coordinates, observed = as_numbers(rows, n_states, zero, zero + 1.0)
     # `as_numbers` fills missing cells with zeros; here they take no part.
     if observed is not None:
-        point = np.where(observed > 0.0, point, np.nan)
+        coordinates = np.where(observed > 0.0, coordinates, np.nan)
     columns = np.arange(n_columns)
-    sizes = np.where(n_states > 2, n_states, 1)
-    pattern = np.full(n_columns * missingness, n_columns)
-    values = np.hstack([scores, point, np.isnan(scores)[:, : len(pattern)]])
-    column = np.concatenate([columns, np.repeat(columns, sizes), pattern])
-    return values, column
+    # `as_numbers` has a coordinate for each state, but one for two states and one for numbers.
+    n_coordinates = np.where(n_states > 2, n_states, 1)
+    values = [scores, coordinates]
+    column_of_value = [columns, np.repeat(columns, n_coordinates)]
+    if missingness:
+        values.append(np.isnan(scores).astype(np.float64))
+        column_of_value.append(np.full(n_columns, n_columns))
+    return np.hstack(values), np.concatenate(column_of_value)
 
 
 def standardised_differences(values: Floats, labels: Floats) -> Floats:
@@ -347,22 +371,26 @@ def draw_labels(is_second: Bools, unit: Ints, n_draws: int, random_state: Any) -
 
 
 def compare_columns(
-    values: Floats, column: Ints, is_second: Bools, domain: Domain, drawn: Iterator[Floats]
+    values: Floats,
+    column_of_value: Ints,
+    is_second: Bools,
+    domain: Domain,
+    label_batches: Iterator[Floats],
 ) -> tuple[ComparisonResult, Floats]:
-    """Compare two parts of rows by ``values`` and ``column`` of :func:`cell_values`.
+    """Compare two parts of rows by what :func:`cell_values` says of them.
 
     An impossible cell counts like the most improbable possible cell of its column. Numbers count by
-    their ranks. ``drawn`` are batches of :func:`draw_labels`.
+    their ranks.
 
     Returns
     -------
     result : ComparisonResult
-    draws : ndarray of shape (n_draws,)
-        The statistic in each draw of labels.
+    null_statistics : ndarray of shape (n_draws,)
+        The statistic in each draw of labels, see :func:`draw_labels`.
     """
     import pandas as pd
 
-    names = [*names_of(domain), PATTERN]
+    names = [*names_of(domain)]
     n_columns = domain.n_features
     is_impossible = np.isneginf(values)
     lowest = np.where(is_impossible, np.nan, values)
@@ -370,26 +398,31 @@ def compare_columns(
     values = np.where(is_impossible, np.nan_to_num(lowest), values)
     parts = (values[is_second], values[~is_second])
     means = [column_moments(part, np.ones(len(part)))[0] for part in parts]
-    difference = means[0] - means[1]
-    # Of the shares of missing cells, the one that has changed most stands for the pattern.
-    shares = difference[-n_columns:]
-    difference = np.append(difference[:n_columns], shares[np.abs(shares).argmax()])
+    differences = means[0] - means[1]
+    # The log densities of the columns come first.
+    difference = differences[:n_columns]
+    is_pattern = column_of_value == n_columns
+    if is_pattern.any():
+        # Of the shares of missing cells, the one that has changed most stands for the pattern.
+        shares = differences[is_pattern]
+        difference = np.append(difference, shares[np.abs(shares).argmax()])
+        names.append(PATTERN)
     # All values but the log densities are replaced by ranks.
-    numbers = values[:, n_columns:]
-    numbers[:] = rankdata(numbers, axis=0, nan_policy="omit")
-    draws = np.concatenate(
-        [np.abs(standardised_differences(values, labels)).max(axis=0) for labels in drawn]
+    values[:, n_columns:] = rankdata(values[:, n_columns:], axis=0, nan_policy="omit")
+    null_statistics = np.concatenate(
+        [np.abs(standardised_differences(values, labels)).max(axis=0) for labels in label_batches]
     )
     labels = is_second[:, np.newaxis].astype(float)
     observed = np.abs(standardised_differences(values, labels))
     # The statistic of a column is the greatest of its log density, its number and its indicators.
-    statistic = np.zeros(n_columns + 1)
-    np.maximum.at(statistic, column, observed[:, 0])
-    cells = {"statistic": statistic, "pvalue": pvalues(statistic, draws), "difference": difference}
-    columns = pd.DataFrame(cells, index=names)[: column.max() + 1]
-    pvalue = float(columns["pvalue"].min())
-    result = ComparisonResult(float(statistic.max()), pvalue, columns)
-    return result, draws
+    statistic = np.zeros(len(names))
+    np.maximum.at(statistic, column_of_value, observed[:, 0])
+    pvalue = pvalues(statistic, null_statistics)
+    columns = pd.DataFrame(
+        {"statistic": statistic, "pvalue": pvalue, "difference": difference}, index=names
+    )
+    result = ComparisonResult(float(statistic.max()), float(pvalue.min()), columns)
+    return result, null_statistics
 
 
 def _mean_gram(table: Any, model: Any, missingness: bool, random_state: Any) -> Floats:
@@ -401,7 +434,7 @@ def _mean_gram(table: Any, model: Any, missingness: bool, random_state: Any) -> 
     missing = np.isnan(observed)
     scale = 0.0
     n_rows = len(observed)
-    # Complete rows need no draws.
+    # Complete rows are the same in every draw: one is enough.
     n_draws = 10 if missing.any() else 1
     gram = np.zeros((n_rows, n_rows))
     for _ in range(n_draws):
@@ -409,7 +442,8 @@ def _mean_gram(table: Any, model: Any, missingness: bool, random_state: Any) -> 
         rows = domain.encode(completed)
         points = [as_numbers(rows, n_states, *moments).point]
         # A cell that is missing in one of two rows counts like a cell of two different categories.
-        points += [missing] * missingness
+        if missingness:
+            points.append(missing)
         distance = pdist(np.hstack(points), "sqeuclidean")
         # All draws have the scale of the first one, so that their kernels can be averaged.
         scale = scale or float(np.median(distance)) or 1.0

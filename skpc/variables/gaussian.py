@@ -124,7 +124,7 @@ def log_gaussian_line(
         is_narrow = exponent * exponent < NARROW_EXPONENT_SQUARED
         is_narrow &= width * width < NARROW_WIDTH_SQUARED
         if not is_narrow and values[line, r] == values[line, r]:
-            # Equal values of a batch share the result of the first row that has them.
+            # Equal values of a batch share the result of an earlier row.
             same_row = int(values[edges + 3, r])
             known = same_row < r
             lines[out, r] = lines[out, same_row] if known else log_gaussian(leaf, table, cells, r)

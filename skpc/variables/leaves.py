@@ -99,7 +99,7 @@ class Cells(NamedTuple):
 @inlined
 def edge_line(cells: Cells, line: int) -> int:
     """The first of four lines about the cells of a variable on a lattice: scores of lower edges, of
-    upper edges, log scales of densities, and the first row with the same value.
+    upper edges, log scales of densities, and an earlier row with the same value, or the row itself.
 
     Without a lattice, the first entry of the first line is infinite.
     """

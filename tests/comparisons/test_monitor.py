@@ -81,3 +81,15 @@ def test_a_monitor_is_an_estimator():
         watched.set_params(level=0.0).fit(table(20, seed=0))
     with pytest.raises(Exception, match="not fitted"):
         monitor(0).test(table(20, seed=0))
+
+
+def test_a_batch_may_be_a_list_and_is_checked():
+    rows = np.random.default_rng(1).normal(size=(200, 3))
+    watched = monitor(0).fit(rows)
+    of_array = watched.test(rows[:20])
+    of_list = monitor(0).fit(rows).test(rows[:20].tolist())
+    assert of_list.pvalue == of_array.pvalue
+    with pytest.raises(ValueError, match="features"):
+        watched.test(rows[:, :2])
+    with pytest.raises(ValueError, match="density"):
+        DriftMonitor(np.zeros(3)).fit(rows)

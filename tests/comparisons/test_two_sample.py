@@ -251,6 +251,8 @@ def test_what_cannot_be_compared_is_refused(density):
         two_sample_test(A, B, density, groups=(np.arange(10), np.arange(5, 15)))
     with pytest.raises(ValueError, match="inconsistent"):
         two_sample_test(A, B, density, groups=(np.arange(10), np.arange(9)))
+    with pytest.raises(ValueError, match="groups must be a pair.*found 3"):
+        two_sample_test(A, B, density, groups=(np.arange(10), np.arange(10, 20), np.arange(3)))
     with pytest.raises(ValueError, match="feature names"):
         two_sample_test(A, B[["kind", "size"]])
     with pytest.raises(ValueError, match="minimum of 1") as caught:
