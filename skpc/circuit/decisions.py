@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, offsets, owners, ranges, within
+from skpc._arrays import Floats, Ints, offsets, owners, ranges, within
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._structure import LEAF, PRODUCT, SUM, Structure
 from skpc.circuit.builder import CircuitBuilder, checked_circuit, joined
@@ -44,7 +44,8 @@ def decision_circuit(
 
     A vertex with others below becomes one product for each of its states and, for each row of its
     table, one sum that decides among these products. A vertex without others below becomes a leaf
-    for each row. Equal rows of a vertex share one node, as many states never occur together.
+    for each row. Equal rows of a vertex share one node: all states above it that never occur
+    together have the same row, that of the prior.
 
     Parameters
     ----------
@@ -82,23 +83,24 @@ def decision_circuit(
     is_inner = np.zeros(len(variable), bool)
     is_inner[decisions.above] = True
     rows = _Rows.from_tables(decisions.tables, sizes[variable])
-    nodes = _Nodes.from_rows(rows, is_inner)
-    begin, n_indicators, indicator, node, sums, leaves = nodes
+    nodes = _Nodes.from_rows(rows, np.where(is_inner, sizes[variable], 0))
     # Several roots have a product above them, which is the last node.
     roots = np.setdiff1d(np.arange(len(variable)), decisions.below)
-    top = roots if len(roots) > 1 else roots[:0]
-    n_nodes = begin[-1] + (len(top) > 0)
-    parent, child, log_weight, state = _edges(decisions, rows, nodes, top)
+    joined_roots = roots if len(roots) > 1 else roots[:0]
+    n_nodes = nodes.begin[-1] + (len(joined_roots) > 0)
+    parent, child, log_weight, state = _edges(decisions, rows, nodes, joined_roots)
+    sum_rows = nodes.sum_rows
+    leaf_rows = nodes.leaf_rows
     decision_var, leaf_var = np.full((2, n_nodes), -1)
-    decision_var[node[sums]] = variable[rows.vertex[sums]]
-    leaf_var[indicator] = np.repeat(variable, n_indicators)
-    leaf_var[node[leaves]] = variable[rows.vertex[leaves]]
+    decision_var[nodes.node[sum_rows]] = variable[rows.vertex[sum_rows]]
+    leaf_var[nodes.indicator] = np.repeat(variable, nodes.n_indicators)
+    leaf_var[nodes.node[leaf_rows]] = variable[rows.vertex[leaf_rows]]
     is_leaf = leaf_var >= 0
     param_ptr = offsets(np.where(is_leaf, sizes[leaf_var], 0))
     # Indicators have log probability 0 in their own state and -inf elsewhere.
     param = np.full(param_ptr[-1], -np.inf)
-    param[param_ptr[indicator] + within(n_indicators)] = 0.0
-    param[ranges(param_ptr[node[leaves]], rows.width[leaves])] = rows.cells(leaves)
+    param[param_ptr[nodes.indicator] + within(nodes.n_indicators)] = 0.0
+    param[ranges(param_ptr[nodes.node[leaf_rows]], rows.width[leaf_rows])] = rows.cells(leaf_rows)
     axis_ptr, axis = HistogramTable.from_axes(builder.axes)
     structure = Structure(
         kind=np.select([is_leaf, decision_var >= 0], [LEAF, SUM], PRODUCT),
@@ -143,9 +145,9 @@ class _Rows(NamedTuple):
         """The log probabilities of some rows, end to end."""
         return self.log_prob[ranges(self.first_cell[row], self.width[row])]
 
-    def alike(self) -> Ints:
+    def first_equal_rows(self) -> Ints:
         """For each row, the first row of the same vertex with the same numbers."""
-        alike = np.empty(len(self.vertex), np.int64)
+        first_equal_row = np.empty(len(self.vertex), np.int64)
         # Rows of one width form a matrix, which can be sorted as a whole.
         for size in np.unique(self.width).tolist():
             rows = np.flatnonzero(self.width == size)
@@ -154,27 +156,27 @@ class _Rows(NamedTuple):
             keys = np.column_stack([self.vertex[rows], cells])[order]
             is_first = np.append(True, (keys[1:] != keys[:-1]).any(axis=1))
             # Among equal rows the sort keeps their order.
-            alike[rows[order]] = rows[order][is_first][np.cumsum(is_first) - 1]
-        return alike
+            first_equal_row[rows[order]] = rows[order][is_first][np.cumsum(is_first) - 1]
+        return first_equal_row
 
 
 class _Nodes(NamedTuple):
     """The numbers of the nodes, vertex by vertex.
 
-    Those of a vertex are first, if others are below it, an indicator and a product for each state
-    in turns, and then a sum for each of its different rows; else a leaf for each of these.
+    A vertex with others below it has, in this order, an indicator and a product for each state, and
+    a sum for each of its distinct rows. A vertex without has one leaf for each distinct row.
 
     Attributes
     ----------
     begin : ndarray of shape (n_vertices + 1,)
         Where the nodes of each vertex begin.
     n_indicators : ndarray of shape (n_vertices,)
-        Number of indicators of each vertex.
+        Number of indicators of each vertex: zero without others below it.
     indicator : ndarray
         The indicators of all vertices; the product of a state follows its indicator.
     node : ndarray of shape (n_rows,)
         The sum or leaf of each row, which equal rows share.
-    sums, leaves : ndarrays
+    sum_rows, leaf_rows : ndarrays
         A row for each sum, and for each leaf that is no indicator.
     """
 
@@ -182,48 +184,53 @@ class _Nodes(NamedTuple):
     n_indicators: Ints
     indicator: Ints
     node: Ints
-    sums: Ints
-    leaves: Ints
+    sum_rows: Ints
+    leaf_rows: Ints
 
     @classmethod
-    def from_rows(cls, rows: _Rows, is_inner: Bools) -> Self:
-        """Number the nodes; inner vertices have others below them."""
+    def from_rows(cls, rows: _Rows, n_indicators: Ints) -> Self:
+        """Number the nodes of vertices with some numbers of indicators."""
         vertex = rows.vertex
-        alike = rows.alike()
-        is_new = alike == np.arange(len(vertex))
-        n_indicators = rows.width[rows.ptr[:-1]] * is_inner
+        first_equal_row = rows.first_equal_rows()
+        is_new = first_equal_row == np.arange(len(vertex))
         begin = offsets(2 * n_indicators + np.bincount(vertex, is_new).astype(np.int64))
         # Different rows are numbered within their vertex.
         rank = np.cumsum(is_new) - 1
         node = begin[vertex] + 2 * n_indicators[vertex] + rank - rank[rows.ptr[vertex]]
         # Indicators and products take turns: that of state s is number 2 s of its vertex.
         indicator = ranges(begin[:-1], n_indicators) + within(n_indicators)
-        is_sum = is_inner[vertex]
-        sums = np.flatnonzero(is_new & is_sum)
-        leaves = np.flatnonzero(is_new & ~is_sum)
-        return cls(begin, n_indicators, indicator, node[alike], sums, leaves)
+        is_sum = n_indicators[vertex] > 0
+        sum_rows = np.flatnonzero(is_new & is_sum)
+        leaf_rows = np.flatnonzero(is_new & ~is_sum)
+        return cls(begin, n_indicators, indicator, node[first_equal_row], sum_rows, leaf_rows)
 
 
 def _edges(
-    decisions: Decisions, rows: _Rows, nodes: _Nodes, top: Ints
+    decisions: Decisions, rows: _Rows, nodes: _Nodes, joined_roots: Ints
 ) -> tuple[Ints, Ints, Floats, Ints]:
     """Parents, children, log weights and states of the edges, sorted by parents.
 
-    ``top`` are the roots below the last node, if that is a product.
+    ``joined_roots`` are the roots below the last node, if that is a product.
     """
-    begin, _, indicator, node, sums, _ = nodes
-    width = rows.width[sums]
+    begin = nodes.begin
+    node = nodes.node
+    width = rows.width[nodes.sum_rows]
     # The children of a sum are the products of its vertex, state by state.
-    product = np.repeat(begin[rows.vertex[sums]], width) + 2 * within(width) + 1
+    product = np.repeat(begin[rows.vertex[nodes.sum_rows]], width) + 2 * within(width) + 1
     row_below = rows.ptr[decisions.below] + decisions.row
     product_above = begin[decisions.above] + 2 * decisions.state + 1
     # Edges by their children: indicators, nodes of other vertices, roots; and products below sums.
-    children = [indicator, node[row_below], node[rows.ptr[top]], product]
-    top_nodes = np.full(len(top), begin[-1])
-    parent = np.concatenate([indicator + 1, product_above, top_nodes, np.repeat(node[sums], width)])
+    children = [nodes.indicator, node[row_below], node[rows.ptr[joined_roots]], product]
+    parents = [
+        nodes.indicator + 1,
+        product_above,
+        np.full(len(joined_roots), begin[-1]),
+        np.repeat(node[nodes.sum_rows], width),
+    ]
+    parent = np.concatenate(parents)
     # The edges of sums stand last here, and only they have weights and states.
     n_others = len(parent) - len(product)
-    log_weight = np.append(np.zeros(n_others), rows.cells(sums))
+    log_weight = np.append(np.zeros(n_others), rows.cells(nodes.sum_rows))
     state = np.append(np.full(n_others, -1), within(width))
     # The children of one parent keep their order.
     order = np.argsort(parent, kind="stable")
