@@ -22,9 +22,9 @@ from skpc.circuit._structure import (
     unsmooth_sum,
 )
 from skpc.exceptions import StructureError
+from skpc.variables.cells import needed_cell, unreadable
 from skpc.variables.checks import TOLERANCE, check_families, check_params
 from skpc.variables.families import FAMILIES
-from skpc.variables.leaf_forms import needed_cell, unreadable
 from skpc.variables.leaf_tables import only_possible_states, variable_of_two_families
 
 if TYPE_CHECKING:

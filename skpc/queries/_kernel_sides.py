@@ -28,7 +28,8 @@ from skpc.queries._conditionals import (
 )
 from skpc.queries.passes.plan import plan_of, remembered
 from skpc.variables import Form
-from skpc.variables.leaf_forms import kernel_cells, known_cells
+from skpc.variables.cells import kernel_cells
+from skpc.variables.leaf_forms import known_cells
 
 #: The scopes into which a product splits its own, in increasing order.
 Split = tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Leaves as distributions of one variable: their forms, modes and posteriors, and what cells are.
+"""Leaves as distributions of one variable: their forms, modes and posteriors.
 
 A form (:mod:`skpc.variables.forms`) holds the distributions of many leaves at once. The posterior
 of a missing cell is a mixture of the leaves of its variable. Its weights are sums over rows and
@@ -12,7 +12,8 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._random import Streams
-from skpc.variables.families import BLOCK, CATEGORICAL, FORMULAS, POISSON, SCORED, WITH_STATES_ALONE
+from skpc.variables.cells import is_category, kernel_cells
+from skpc.variables.families import BLOCK, FORMULAS, SCORED, WITH_STATES_ALONE
 from skpc.variables.forms import Form, Normals, Points, ScoredNormals
 from skpc.variables.histogram import Histogram
 from skpc.variables.leaf_tables import (
@@ -108,34 +109,6 @@ def known_cells(columns: Columns, var: int, values: Floats) -> Form:
         codes = np.arange(float(columns.n_states[var]))
         return Points(codes, (values[:, np.newaxis] == codes).astype(np.float64))
     return Normals(kernel_cells(columns, var, values), np.zeros(len(values)))
-
-
-def kernel_cells(columns: Columns, var: int, values: Floats) -> Floats:
-    """Cells of a variable on the scale on which kernels compare them: their scores, if any."""
-    return columns.axis_of(var).transform(values) if columns.family[var] == SCORED else values
-
-
-def unreadable(columns: Columns, cells: Floats) -> Ints:
-    """The variables whose leaves cannot read the cell given for them; ``cells`` is one row."""
-    # Categories and counts are whole numbers from zero on; other leaves read any finite number.
-    is_whole = np.isin(columns.family, (CATEGORICAL, POISSON))
-    end = np.where(columns.family == CATEGORICAL, columns.n_states, np.inf)
-    is_code = (cells >= 0.0) & (cells < end) & (cells == np.floor(cells))
-    is_read = np.isnan(cells) | np.where(is_whole, is_code, np.isfinite(cells))
-    return np.flatnonzero(~is_read)
-
-
-def is_category(columns: Columns, var: int) -> bool:
-    """Whether a variable has states without an order, and no numbers."""
-    return bool(columns.n_states[var] and columns.axis_ptr[var] == columns.axis_ptr[var + 1])
-
-
-def needed_cell(columns: Columns, var: int) -> str:
-    """What a cell of a variable must be, in words."""
-    if is_category(columns, var):
-        return f"one of the states 0..{columns.n_states[var] - 1}"
-    formula = FORMULAS.get(int(columns.family[var]))
-    return "a finite number" if formula is None else str(formula.CELL)
 
 
 def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any) -> Lines:

@@ -11,7 +11,7 @@ import pytest
 from skpc.circuit import load_circuit, save_circuit
 from skpc.queries.passes.rows import read_cells
 from skpc.variables import BLOCK, GAUSSIAN, HISTOGRAM, POISSON, SCORED
-from skpc.variables.leaf_forms import unreadable
+from skpc.variables.cells import unreadable
 from tests.zoo import (
     SCORED_COLUMNS,
     one_block,

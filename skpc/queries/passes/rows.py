@@ -12,9 +12,9 @@ from skpc._jit import kernel
 from skpc._threads import in_threads
 from skpc.circuit import Circuit
 from skpc.variables import Columns
+from skpc.variables.cells import kernel_cells, needed_cell
 from skpc.variables.events import Events
 from skpc.variables.families import read_cell
-from skpc.variables.leaf_forms import kernel_cells, needed_cell
 from skpc.variables.leaves import Cells, column_of, edge_line
 from skpc.variables.reading import read_edges
 
