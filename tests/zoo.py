@@ -260,7 +260,7 @@ def _without_idle_nodes(builder: CircuitBuilder) -> Circuit:
         elif node.kind == PRODUCT:
             kept[number] = again.product(children)
         else:
-            kept[number] = again._leaf(node.scope, node.family, node.params)
+            kept[number] = again._add_leaf(node.scope, node.family, node.params)
     return again.build()
 
 

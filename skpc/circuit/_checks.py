@@ -205,8 +205,8 @@ def _check_decisions(circuit: Circuit) -> None:
         )
     # (n_decided_edges,): the variable that the parent of each edge decides on.
     var = circuit.decision_var[parent]
-    has_state = (state >= 0) & _are_only_states(circuit, child, var, state)
-    wrong = np.flatnonzero(~has_state)
+    is_only_state = (state >= 0) & _are_only_states(circuit, child, var, state)
+    wrong = np.flatnonzero(~is_only_state)
     if len(wrong):
         edge = wrong[0]
         raise StructureError(

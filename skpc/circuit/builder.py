@@ -115,7 +115,7 @@ class CircuitBuilder:
         """
         family = self.discrete_family(var)
         param = _log_probs(var, log_prob, self.n_states[var])
-        return self._leaf((var,), family, param)
+        return self._add_leaf((var,), family, param)
 
     def indicator(self, var: int, state: int) -> int:
         """Add a discrete leaf with all its mass on one state.
@@ -141,7 +141,7 @@ class CircuitBuilder:
             log_prob = np.full(self.n_states[var], -np.inf)
             log_prob[state] = 0.0
             self._indicators[var, state] = log_prob
-        return self._leaf((var,), family, log_prob)
+        return self._add_leaf((var,), family, log_prob)
 
     def gaussian(self, var: int, mean: float, sd: float) -> int:
         """Add a Gaussian leaf.
@@ -160,7 +160,7 @@ class CircuitBuilder:
         """
         self._check_variable(var, GAUSSIAN)
         check_formula(GAUSSIAN, (mean, sd))
-        return self._leaf((var,), GAUSSIAN, np.array([mean, sd], dtype=np.float64))
+        return self._add_leaf((var,), GAUSSIAN, np.array([mean, sd], dtype=np.float64))
 
     def poisson(self, var: int, rate: float) -> int:
         """Add a Poisson leaf, for a variable of counts.
@@ -179,7 +179,7 @@ class CircuitBuilder:
         """
         self._check_variable(var, POISSON)
         check_formula(POISSON, (rate,))
-        return self._leaf((var,), POISSON, np.array([float(rate)]))
+        return self._add_leaf((var,), POISSON, np.array([float(rate)]))
 
     def scored(self, var: int, log_prob: Any, mean: float, sd: float) -> int:
         """Add a leaf of atoms, and a Gaussian of the score for all other values.
@@ -202,7 +202,7 @@ class CircuitBuilder:
         log_prob = _log_probs(var, log_prob, self.n_states[var])
         check_formula(SCORED, (mean, sd))
         param = np.append(log_prob, [mean, sd])
-        return self._leaf((var,), SCORED, param)
+        return self._add_leaf((var,), SCORED, param)
 
     def block(
         self, variables: Sequence[int], log_probs: Sequence[Any], mean: Any, covariance: Any
@@ -244,7 +244,9 @@ class CircuitBuilder:
             )
         check_gaussians(scope, mean[np.newaxis], covariance[np.newaxis])
         # The parameters of a block: atoms column by column, the mean, the covariance by rows.
-        return self._leaf(tuple(scope), BLOCK, np.concatenate([*states, mean, covariance.ravel()]))
+        return self._add_leaf(
+            tuple(scope), BLOCK, np.concatenate([*states, mean, covariance.ravel()])
+        )
 
     def product(self, children: Sequence[int]) -> int:
         """Add a product of nodes with disjoint scopes.
@@ -261,7 +263,7 @@ class CircuitBuilder:
         """
         n = len(children)
         # The edges of a product weigh nothing and decide nothing.
-        return self._inner(_Node(PRODUCT, tuple(children), (0.0,) * n, -1, (-1,) * n))
+        return self._add_inner(_Node(PRODUCT, tuple(children), (0.0,) * n, -1, (-1,) * n))
 
     def sum(
         self,
@@ -305,7 +307,9 @@ class CircuitBuilder:
                 f"sum {node} decides on variable {decision_var} and needs one decision_state for "
                 f"each of its {len(children)} children, got {decision_state}"
             )
-        return self._inner(_Node(SUM, tuple(children), log_weight, decision_var, decision_state))
+        return self._add_inner(
+            _Node(SUM, tuple(children), log_weight, decision_var, decision_state)
+        )
 
     def build(self) -> Circuit:
         """Make a circuit of all nodes; the last node is its root.
@@ -345,12 +349,12 @@ class CircuitBuilder:
         )
         return checked_circuit(structure, joined(log_weight), joined(params))
 
-    def _leaf(self, scope: Sequence[int], family: int, params: Floats) -> int:
+    def _add_leaf(self, scope: Sequence[int], family: int, params: Floats) -> int:
         """Add a leaf that has been checked, and return its number."""
         self._nodes.append(_Node(LEAF, scope=scope, family=family, params=params))
         return len(self._nodes) - 1
 
-    def _inner(self, new: _Node) -> int:
+    def _add_inner(self, new: _Node) -> int:
         """Add a sum or a product above existing nodes, and return its number."""
         node = len(self._nodes)
         children = new.children

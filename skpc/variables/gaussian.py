@@ -58,25 +58,25 @@ def _log_normal(mean: float, inverse_sd: float, peak: float, missing: float, z: 
 def log_gaussian(leaf: Leaf, table: Floats, cells: Cells, r: int) -> float:
     """Log density of a cell of row r relative to the highest peak of the variable."""
     # One entry for each state and one for a missing cell stand before those of the Gaussian.
-    first_entry = leaf.first_entry + leaf.n_states + 1
+    gaussian_entry = leaf.first_entry + leaf.n_states + 1
     line = leaf.line
     edges = edge_line(cells, line)
-    mean = table[first_entry]
-    inverse_sd = table[first_entry + 1]
+    mean = table[gaussian_entry]
+    inverse_sd = table[gaussian_entry + 1]
     z = cells.values[line, r]
     # A cell that holds an atom has no score: the Gaussian takes it as missing.
-    value = _log_normal(mean, inverse_sd, table[first_entry + 2], table[first_entry + 3], z)
+    value = _log_normal(mean, inverse_sd, table[gaussian_entry + 2], table[gaussian_entry + 3], z)
     # On a lattice the mass of the cell counts, if there is a score.
     if z == z and cells.values[edges, 0] < np.inf:
         low = cells.values[edges, r]
         high = cells.values[edges + 1, r]
         width = (high - low) * inverse_sd
-        value = table[first_entry + 2] + cells.values[edges + 2, r]
+        value = table[gaussian_entry + 2] + cells.values[edges + 2, r]
         if width < np.inf:
             u = (0.5 * (low + high) - mean) * inverse_sd
             value += log_cell(u, width) - 0.5 * u * u
         else:
-            # An endless cell has no middle, and its log scale no width: its mass counts.
+            # A half-infinite cell has no middle and no width: its log mass counts as it is.
             value += log_mass_between((low - mean) * inverse_sd, (high - mean) * inverse_sd)
             value += HALF_LOG_2_PI - math.log(inverse_sd)
     if leaf.n_states > 1:
@@ -91,13 +91,13 @@ def log_gaussian_line(
     """Log densities on a batch of rows."""
     values = cells.values
     line = leaf.line
-    first_entry = leaf.first_entry + leaf.n_states + 1
+    gaussian_entry = leaf.first_entry + leaf.n_states + 1
     # Numbers are read before the loop: inside, the compiler could not know that writing a line
     # leaves the table alone.
-    mean = table[first_entry]
-    inverse_sd = table[first_entry + 1]
-    peak = table[first_entry + 2]
-    missing = table[first_entry + 3]
+    mean = table[gaussian_entry]
+    inverse_sd = table[gaussian_entry + 1]
+    peak = table[gaussian_entry + 2]
+    missing = table[gaussian_entry + 3]
     edges = edge_line(cells, line)
     has_cells = values[edges, 0] < np.inf
     if has_cells:
@@ -140,8 +140,8 @@ def add_gaussian(
         add_states(leaf, cells, n, lines, flow, statistic)
     values = cells.values
     line = leaf.line
-    first_entry = leaf.first_entry + leaf.n_states + 1
-    mean = table[first_entry]
+    gaussian_entry = leaf.first_entry + leaf.n_states + 1
+    mean = table[gaussian_entry]
     # Four sums in registers: writes into the statistics would keep the loop from vectorising.
     count = 0.0
     total = 0.0
@@ -156,10 +156,10 @@ def add_gaussian(
         total += observed * d
         square += observed * d * d
         missing += lines[flow, r] - observed
-    statistic[first_entry] += count
-    statistic[first_entry + 1] += total
-    statistic[first_entry + 2] += square
-    statistic[first_entry + 3] += missing
+    statistic[gaussian_entry] += count
+    statistic[gaussian_entry + 1] += total
+    statistic[gaussian_entry + 2] += square
+    statistic[gaussian_entry + 3] += missing
 
 
 @inlined
@@ -168,10 +168,10 @@ def draw_gaussian(
 ) -> tuple[float, bool]:
     """Draw a value from a leaf: an atom, or a score, which is normal; and whether it is a score."""
     n_states = leaf.n_states
-    first_entry = leaf.first_entry + n_states + 1
+    gaussian_entry = leaf.first_entry + n_states + 1
     # Without states numbers are their own scores: what is drawn is the value itself.
     if n_states == 0:
-        return table[first_entry] + normal(streams, j) / table[first_entry + 1], False
+        return table[gaussian_entry] + normal(streams, j) / table[gaussian_entry + 1], False
     # The atoms share the interval with all other values, which come last.
     u = uniform(streams, j)
     for state in range(n_states - 1):
@@ -179,7 +179,7 @@ def draw_gaussian(
         u -= math.exp(table[leaf.first_entry + state])
         if u < 0.0:
             return axis[axis_begin + ATOMS + state], False
-    return table[first_entry] + normal(streams, j) / table[first_entry + 1], True
+    return table[gaussian_entry] + normal(streams, j) / table[gaussian_entry + 1], True
 
 
 def fits(mean: Floats, sd: Floats) -> Any:
