@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from skpc._arrays import Codes, Floats, Ints, check_memory, offsets, owners, within
 from skpc._threads import product
 from skpc.counting.bit_rows import BitRows, fits_bits
-from skpc.counting.pairs import Places, count_pairs, inform, pack_states
+from skpc.counting.information import inform
+from skpc.counting.pairs import Places, count_pairs, pack_states
 from skpc.counting.tables import CountTables, Score
 from skpc.counting.trees import NO_INFORMATION, ChowLiuTree, ScoredTrees, maximum_spanning_tree
 

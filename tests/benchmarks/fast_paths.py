@@ -93,7 +93,7 @@ def bits_of_binary_columns() -> Pair:
 def bits_of_states() -> Pair:
     codes = np.random.default_rng(0).integers(0, 10, (5000, 500)).astype(np.int16)
     node = WeightedRows(codes, np.ones(5000), np.arange(500), np.full(500, 10))
-    no_bits = mock.patch("skpc.counting.pairs.pack_states", return_value=None)
+    no_bits = mock.patch("skpc.counting.information.pack_states", return_value=None)
 
     return Pair(
         lambda: node.information(BayesDirichlet(1.0))[1],

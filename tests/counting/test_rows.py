@@ -43,7 +43,7 @@ def pairs_of(codes, weight, n_states):
 def test_information_and_entropies_equal_their_definitions(
     score, missing, at_once, is_whole, monkeypatch
 ):
-    monkeypatch.setattr(counting_pairs, "_MAX_COUNTS", at_once)
+    monkeypatch.setattr("skpc.counting.information._MAX_COUNTS", at_once)
     # Many complete rows that weigh one each are counted as bits, here in several turns.
     monkeypatch.setattr(counting_pairs, "LEAST_PAIRS", 0)
     monkeypatch.setattr(counting_pairs, "_CACHED_WORDS", 1)
@@ -68,7 +68,7 @@ def test_information_and_entropies_equal_their_definitions(
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 @pytest.mark.parametrize("at_once", [1, 2**22])
 def test_tables_of_edges_equal_a_double_loop(missing, at_once, monkeypatch):
-    monkeypatch.setattr(counting_pairs, "_MAX_COUNTS", at_once)
+    monkeypatch.setattr("skpc.counting.information._MAX_COUNTS", at_once)
     codes, weight = codes_of(60, missing), np.random.default_rng(1).random(60)
     node = WeightedRows(codes, weight, np.arange(6), N_STATES)
     parent, is_told = np.array([-1, 4, 0, 2, 2, 0]), np.array([0, 1, 1, 1, 0, 1]) > 0
