@@ -36,7 +36,15 @@ from skpc.estimators.table_mixture import TableMixture
 from skpc.learning.held_out import deal
 from skpc.pooling.choice import FEWEST_ROWS
 from skpc.pooling.error_tails import ErrorTail
-from skpc.pooling.errors import MEAN_RATE, CheckedCells, Consensus, Evidence, Rates, far_away
+from skpc.pooling.errors import (
+    MEAN_RATE,
+    CheckedCells,
+    Consensus,
+    Evidence,
+    Rates,
+    TrustedRows,
+    far_away,
+)
 
 #: Parts of the rows that are held out in turn, and rounds.
 _FOLDS = 3
@@ -250,9 +258,9 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
 
     @property
     def bins_wanted(self) -> int | None:
-        return most_bins([("", self._judge(0.0))])
+        return most_bins([("", self._unfitted_density(0.0))])
 
-    def _judge(self, n_rows: float) -> Any:
+    def _unfitted_density(self, n_rows: float) -> Any:
         """The density that is given, or the default for so many rows."""
         if self.density is not None:
             return clone(self.density)
@@ -271,7 +279,9 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     ) -> None:
         """Judge distinct encoded rows; those that are learned, ``usual``, lack numbers far away."""
         rounds = 3
-        density = self._judge(weight.sum()).fit_rows(self.domain_, *merge_rows(usual, weight))
+        density = self._unfitted_density(weight.sum()).fit_rows(
+            self.domain_, *merge_rows(usual, weight)
+        )
         given = Rates.given(self.error_rate, self.domain_, self._tails)
         # The usual rate to begin with, and to stay with where rows are too few.
         self._rates = given or Rates(*np.full((4, rows.shape[1]), MEAN_RATE))
@@ -284,26 +294,25 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             usual = usual[source]
             weight = np.array(held)[fold, source]
             cells = CheckedCells.from_rows(self._tails, rows[source])
-            # What densities learn from: cells, weights, and the judged row behind each.
-            copies = usual, weight, np.arange(len(usual))
+            # In the first round all cells are trusted.
+            trusted = TrustedRows(usual, weight, np.arange(len(usual)))
 
-            def judged(k: int) -> Evidence:
+            def evidence_of_fold(number: int) -> Evidence:
                 """Evidence for a fold by a density of the trusted cells of the others."""
-                is_learned = fold[copies[2]] != k
-                data = merge_rows(copies[0][is_learned], copies[1][is_learned])
+                is_learned = fold[trusted.source] != number
+                data = merge_rows(trusted.rows[is_learned], trusted.weight[is_learned])
                 # Axes that held-out rows have a part in would speak for densities with bins.
                 learned = density.refit(self.domain_.with_axes_of(*data), *data)
-                return cells.take(fold == k).judge(Consensus.of(learned))
+                return cells.take(fold == number).judge(Consensus.of(learned))
 
             # Each round trusts what the one before has made of the cells, and judges all rows anew.
             for _ in range(rounds):
-                evidence = Evidence.joined(in_threads(judged, range(_FOLDS)))
+                evidence = Evidence.joined(in_threads(evidence_of_fold, range(_FOLDS)))
                 self._rates = given or Rates.fit(evidence, weight, self._tails)
-                copies = evidence.trusted_rows(self._rates.replaced, usual, weight)
+                trusted = evidence.trusted_rows(self._rates.replaced, usual, weight)
             self._set_threshold(evidence.error_probabilities(self._rates.replaced), weight)
             # The density of all rows learns from what is trusted after the last round.
-            merged = merge_rows(*copies[:2])
-            density = density.refit(self.domain_, *merged)
+            density = density.refit(self.domain_, *merge_rows(trusted.rows, trusted.weight))
         self.density_ = density
         self.error_rate_ = self._rates.rate
         self.error_rate_interval_ = np.stack(self._rates[1:3])

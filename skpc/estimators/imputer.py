@@ -368,7 +368,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
         # For each part and member, those of numbers and those of categories.
         errors = [
             [
-                prediction_errors(m.row_density, *_told(held), variance, is_categorical)
+                prediction_errors(m.row_density, *_rows_with_cells(held), variance, is_categorical)
                 for m in fitted
             ]
             for fitted, held in parts
@@ -423,14 +423,14 @@ class CircuitImputer(TableTransformer, TableEstimator):
         return np.concatenate([kept_names, self.indicator_.get_feature_names_out(names)])
 
 
-def _told(held: tuple[Floats, Floats, Floats]) -> tuple[Floats, Floats, Floats]:
+def _rows_with_cells(held: tuple[Floats, Floats, Floats]) -> tuple[Floats, Floats, Floats]:
     """Held-out rows of which some cell is left, if any: of the others all members know as little.
 
     Errors that all share would make a member that is right weigh little more than the others.
     """
     rows, weight, left = held
-    is_told = ~np.isnan(left).all(axis=1)
-    return (rows[is_told], weight[is_told], left[is_told]) if is_told.any() else held
+    has_cell = ~np.isnan(left).all(axis=1)
+    return (rows[has_cell], weight[has_cell], left[has_cell]) if has_cell.any() else held
 
 
 def _learned(data: Any, parts: Any, density: Any) -> Any:

@@ -228,6 +228,24 @@ class CheckedCells(NamedTuple):
         return Evidence(is_judged, row, taken, log_joint, log_aside, log_error, value_probability)
 
 
+class TrustedRows(NamedTuple):
+    """Rows to learn from, without the cells that are probably wrong.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_copies, n_features)
+        Encoded rows.
+    weight : ndarray of shape (n_copies,)
+        Positive parts of the weights of the judged rows.
+    source : ndarray of int of shape (n_copies,)
+        The number of the judged row that each of them is a copy of.
+    """
+
+    rows: Floats
+    weight: Floats
+    source: Ints
+
+
 class Evidence(NamedTuple):
     """The log densities of hypotheses about rows, arranged in lines.
 
@@ -310,21 +328,11 @@ class Evidence(NamedTuple):
         log_density_of_cells = np.where(np.isnan(self.log_aside), self.is_judged * log_right, aside)
         return log_density + log_density_of_cells.sum(axis=1)
 
-    def trusted_rows(
-        self, rate: Floats, rows: Floats, weight: Floats
-    ) -> tuple[Floats, Floats, Ints]:
+    def trusted_rows(self, rate: Floats, rows: Floats, weight: Floats) -> TrustedRows:
         """Split each row into copies that lack the wrong cells of the probable hypotheses.
 
         A copy has the part of the weight that is the probability of its hypothesis. If the most
         probable errors lost all their weight, each round would trim the tails of columns further.
-
-        Returns
-        -------
-        rows : ndarray of shape (n_copies, n_features)
-        weight : ndarray of shape (n_copies,)
-            Positive parts of the weights of the rows.
-        source : ndarray of int of shape (n_copies,)
-            The number of the row that each copy is of.
         """
         suspected = np.maximum(rate, _SUSPECTED_RATE)
         share, _ = self._shares(suspected)
@@ -348,7 +356,7 @@ class Evidence(NamedTuple):
         copy_weight = share[line, cell] * weight[source]
         whole_weight = weight - group_sums(source, copy_weight, len(weight))
         whole_rows = np.flatnonzero(whole_weight > 0.0)
-        return (
+        return TrustedRows(
             np.vstack([rows[whole_rows], copies]),
             np.append(whole_weight[whole_rows], copy_weight),
             np.append(whole_rows, source),
