@@ -405,11 +405,17 @@ class Predictive:
     def to_frame(self) -> Any:
         """A pandas DataFrame with a row for each cell: probabilities of categories, or of bins.
 
-        The columns are the categories, or the intervals between the edges; for dates, and numbers
-        without bins, they are the mean and the quantiles of 5, 50 and 95 percent.
+        The columns are the categories, ordered or not, or the intervals between the edges; for
+        dates, and numbers without bins, they are the mean and the quantiles of 5, 50 and 95
+        percent.
         """
         import pandas as pd
 
+        if isinstance(self.dates, Ranks) and self.labels is None:
+            categories = self.dates.labels
+            up_to = [self._cdf(float(rank)) for rank in range(len(categories))]
+            prob = np.diff(up_to, axis=0, prepend=0.0).T
+            return pd.DataFrame(prob, columns=list(categories), index=self.index)
         prob = self.probabilities
         if prob is None or (self.dates is not None and self.labels is None):
             columns = {f"{level:g}": self.quantile(level) for level in (0.05, 0.5, 0.95)}

@@ -58,6 +58,13 @@ def test_whatever_is_drawn_completed_or_told_has_the_dtype_of_the_column(density
     cells = model.marginals(rows)[1]
     assert set(cells.quantile(0.5)) <= set(LEVELS[:-1])
     assert cells.cdf("low")[0] > cells.cdf("low")[1]
+    shares = cells.to_frame()
+    assert shares.columns.tolist() == LEVELS
+    for level in LEVELS[:-1]:
+        known = rows.assign(level=pd.Categorical([level] * 2, LEVELS, ordered=True))
+        log_share = model.score_samples(known) - model.score_samples(rows)
+        assert_allclose(shares[level], np.exp(log_share), rtol=1e-6)
+        assert_allclose(model.marginals(known)[1].to_frame()[level], 1.0)
     given = model.sample(50, random_state=0, given={"level": "top"})
     assert (given["level"] == "top").all()
     assert given["x"].mean() > 0.5
