@@ -45,7 +45,7 @@ BARE = ("nltcs", "msnbc", "kdd", "plants", "audio", "jester", "netflix", "accide
 BARE += ("kosarek", "msweb", "eachmovie", "book", "webkb", "bbc", "r52", "20ng", "ad")
 #: Epochs of that schedule in place of 50; those of sets that are not measured may take a CPU hour.
 BARE_EPOCHS = {"msweb": 13, "eachmovie": 15, "book": 7, "webkb": 10, "bbc": 16, "r52": 6}
-BARE_EPOCHS |= {"20ng": 8, "ad": 15}
+BARE_EPOCHS |= {"20ng": 6, "ad": 9}
 QUICK_TREES = ("nltcs", "retail", "kdd", "msnbc")
 STARTS = ("nltcs", "plants", "jester")
 EVIDENCE = (4, 8, 12)
