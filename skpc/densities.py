@@ -194,7 +194,7 @@ class CircuitAnswers(NamedTuple):
     def modes(self, rows: Floats) -> Floats:
         """See :class:`Density`."""
         # Values of the columns, as modes may lie between the states of a column.
-        return self.domain.values(queries.mpe(self.circuit, rows), rows)
+        return self.domain.snap_to_values(queries.mpe(self.circuit, rows), rows)
 
     def draw(
         self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
@@ -203,9 +203,9 @@ class CircuitAnswers(NamedTuple):
         drawn = queries.sample(self.circuit, n_rows, random_state, given)
         # All rows fulfil the same event.
         known = None if given is None else np.tile(given.rows, (n_rows, 1))
-        return self.domain.values(drawn, known)
+        return self.domain.snap_to_values(drawn, known)
 
     def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
         drawn = queries.sample_missing(self.circuit, rows, random_state)
-        return self.domain.values(drawn, Events.of(rows).rows)
+        return self.domain.snap_to_values(drawn, Events.of(rows).rows)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from skpc._arrays import Floats
-from skpc.domain import _domain
+from skpc.domain import _domain, _fitting, given
 from skpc.domain._tables import Cells, read_table
 from skpc.estimators import _estimator
 
@@ -49,7 +49,8 @@ def changed_weight(*args) -> Floats:
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:] or ["cells"]
     if what == "cells":
-        _domain.read_table = read_changed
+        for module in (_domain, _fitting, given):
+            module.read_table = read_changed
     elif what == "weights":
         check_weight, _estimator.check_weight = _estimator.check_weight, changed_weight
     else:

@@ -181,7 +181,7 @@ class AllTreesDensity(NamedTuple):
         for column in np.flatnonzero(numeric).tolist():
             missing = np.isnan(rows[:, column])
             filled[missing, column] = self.domain.axis_of(column).modes()[states[missing, column]]
-        return self.domain.values(filled, rows)
+        return self.domain.snap_to_values(filled, rows)
 
     def draw(
         self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
@@ -190,7 +190,7 @@ class AllTreesDensity(NamedTuple):
         codes = draw_rows(self.mixture, n_rows, random_state)
         nothing = np.full(codes.shape, np.nan)
         seed = int(random_state.randint(2**31))
-        return self.domain.values(self.domain.axis_table.draw(codes, nothing, seed))
+        return self.domain.snap_to_values(self.domain.axis_table.draw(codes, nothing, seed))
 
     def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """The rows, their missing cells filled by a joint draw each."""
@@ -219,7 +219,7 @@ class AllTreesDensity(NamedTuple):
         _warn_of_few_trees(sizes)
         seed = int(random_state.randint(2**31))
         drawn = self.domain.axis_table.draw(filled, rows, seed)
-        return self.domain.values(drawn, rows)
+        return self.domain.snap_to_values(drawn, rows)
 
     def sampled_circuit(self, n_trees: int, random_state: np.random.RandomState) -> Circuit:
         """A finite mixture of trees that are drawn from the mixture of all, of equal weights."""

@@ -93,9 +93,9 @@ def independence_test(
 
     random_state = check_random_state(random_state)
     domain, rows, splits, learn = _folds(X, None, density, cv, random_state)
-    left = domain.places(columns, "columns")
-    right = domain.places(others, "others")
-    given = domain.places(conditioning, "conditioning")
+    left = domain.column_numbers_of(columns, "columns")
+    right = domain.column_numbers_of(others, "others")
+    given = domain.column_numbers_of(conditioning, "conditioning")
     compared = np.concatenate([left, right])
     all_columns = [*compared, *given]
     if len({*all_columns}) < len(all_columns):

@@ -22,6 +22,7 @@ from skpc.domain._rows import (
 )
 from skpc.domain._states import OrderedStates
 from skpc.domain._tables import named_columns
+from skpc.domain._tables import tabulate as tabulate
 
 __all__ = [
     "Categories",

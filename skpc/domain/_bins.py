@@ -68,7 +68,6 @@ def fit_laws(
     named_atoms = None if isinstance(declared.atoms, str) else declared.atoms
     atoms = _by_column(named_atoms, "atoms", len(columns), names)
     bounds = _by_column(declared.bounds, "bounds", len(columns), names)
-    laws = list[Law | None]()
     for parameter, places in (("atoms", atoms), ("bounds", bounds)):
         for place in places:
             if columns[place].states is not None:
@@ -76,12 +75,12 @@ def fit_laws(
                     f"{parameter} must name numeric columns, but {columns[place].where} is "
                     "categorical."
                 )
-    for place, column in enumerate(columns):
-        law = None
-        if column.states is None:
-            law = _law(rows[:, place], weight, column, atoms.get(place), bounds.get(place))
-        laws.append(law)
-    return laws
+    return [
+        _law(rows[:, place], weight, column, atoms.get(place), bounds.get(place))
+        if column.states is None
+        else None
+        for place, column in enumerate(columns)
+    ]
 
 
 def _law(values: Floats, weight: Floats, column: Column, atoms: Any, bounds: Any) -> Law:
@@ -93,7 +92,6 @@ def _law(values: Floats, weight: Floats, column: Column, atoms: Any, bounds: Any
         ends = calendar.numbers_of(bounds, f"The bounds of {column.where}").tolist()
         # Missing dates stand for sides without a bound.
         bounds = [None if end != end else end for end in ends]
-    is_ranks = isinstance(calendar, Ranks)
     if isinstance(calendar, Ranks):
         # The categories of a dtype are all that can come.
         atoms = range(len(calendar.labels)) if atoms is None else atoms
@@ -105,6 +103,7 @@ def _law(values: Floats, weight: Floats, column: Column, atoms: Any, bounds: Any
     limits = None if bounds is None else _bounds(bounds, values, column)
     law = Law.fit(values, weight, points, limits)
     # No other category can come, but only a positive share marks ordered states.
+    is_ranks = isinstance(calendar, Ranks)
     return law._replace(unseen=TINY) if is_ranks and law.is_ordered else law
 
 

@@ -46,13 +46,17 @@ class Categories(Column):
 
 def codes_of(cells: Cells, place: int, states: NDArray[Any]) -> Floats:
     """Codes of the cells of a column, NaN where one is missing or no state."""
-    strings = cells.strings.get(place)
-    if strings is not None:
-        return encode_strings(strings, states)
+    return encode_values(cells.strings.get(place, cells.numbers[:, place]), states)
+
+
+def encode_values(column: NDArray[Any], states: NDArray[Any]) -> Floats:
+    """Codes of the strings or numbers of a column, NaN where it is missing or no state."""
+    if column.dtype == object:
+        return encode_strings(column, states)
     # Cells that were read as numbers are none of these strings.
     if states.dtype == object:
-        return np.full(len(cells.numbers), np.nan)
-    return encode_numbers(cells.numbers[:, place], states)
+        return np.full(len(column), np.nan)
+    return encode_numbers(column, states)
 
 
 def encode_numbers(column: Floats, states: NDArray[Any]) -> Floats:

@@ -3,7 +3,7 @@
 Each kind of column is a class in a file of its own: categories (:mod:`._categories`), numbers and
 dates (:mod:`._numbers`), ordered states (:mod:`._states`), columns that no learner sees
 (:mod:`._hidden`), and faces of other columns (:mod:`._faces`). A further kind is one more file, and
-a line in :meth:`skpc.domain.Domain.fit` that chooses it.
+a line in :mod:`._kinds` that chooses it.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ from skpc.variables.lattice import unusual_weight
 #: The table of a pair of columns has as many cells as the product of their states, and circuits
 #: list all states below each state of a parent: a thousand of them take 8 MB in every tree.
 MAX_STATES = 1_000
-#: Small integers are 0, 1, ..., 15.
+#: Small integers are 0, 1, ..., 15; why a column of a few of them has categories.
 _SMALL_INTEGERS = 16
+FEW_INTEGERS = f"few whole numbers in 0..{_SMALL_INTEGERS - 1}"
 
 #: What strings spell: dates such as 2024-02-29 or 2/29/24, perhaps with a time, and numbers.
 _SPELLED = {
@@ -47,10 +48,10 @@ class Declared(NamedTuple):
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
         whose dtype is a category (pandas Categorical, polars Categorical and Enum). "auto": these,
         but for three ordered categories or more of pandas, which are ordered states; strings,
-        bools, and numeric columns of two integers in 0..15 (with ``margins="plain"``, ordered
-        categories, and any integers in 0..15). Two samples of one table (the folds of a
-        cross-validation) can then disagree; declare the columns to be independent of the sample.
-        None: no column.
+        bools, and numeric columns of at most two different integers in 0..15 (with
+        ``margins="plain"``, ordered categories, and any integers in 0..15). Two samples of one
+        table (the folds of a cross-validation) can then disagree; declare the columns to be
+        independent of the sample. None: no column.
     categories : "auto" or list, default="auto"
         The states of each column, in order, as in OrdinalEncoder; None in the list lets the data of
         that column decide. A column with declared categories is categorical. Dtypes declare

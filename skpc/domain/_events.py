@@ -22,11 +22,12 @@ from skpc._validation import (
     read_cells,
 )
 from skpc._warnings import warn
-from skpc.domain._categories import encode_numbers, encode_strings, shorten
+from skpc.domain._categories import encode_values, shorten
 from skpc.domain._column import Column
 from skpc.domain._declared import column_numbers
 from skpc.domain._domain import Domain
 from skpc.domain._faces import Face
+from skpc.domain.given import encode_given
 from skpc.domain.stated import SET_TYPES, Stated
 from skpc.variables.events import Events
 from skpc.variables.ranks import Ranks
@@ -107,7 +108,7 @@ def read_events(
     rows = np.full(values.shape, np.nan)
     # Encoding also checks the values, and lets faces tell their sources.
     if values_are_known:
-        rows = domain.encode_given(values)
+        rows = encode_given(domain, values)
     return _events_of(rows, [*statements.values()]), values
 
 
@@ -328,19 +329,16 @@ class _Statements(NamedTuple):
         )
         return events, np.full(len(events), face.source), lower, upper
 
-    def _codes(self, values: tuple[Any, ...], states: Any) -> Floats:
+    def _codes(self, values: tuple[Any, ...], states: NDArray[Any]) -> Floats:
         """Codes of categories."""
         cells = np.empty(len(values), object)
         cells[:] = values
         read = read_cells(cells, self.place, self.domain.feature_names)[0]
-        encode: Any = encode_strings if read.dtype == object else encode_numbers
-        # Strings are looked up among strings only, and numbers among numbers.
-        is_kind = states is not None and (states.dtype == object) == (read.dtype == object)
-        codes = encode(read, states) if is_kind else np.full(len(values), np.nan)
+        codes = encode_values(read, states)
         for place in np.flatnonzero(np.isnan(codes))[:1]:
             event = self.said[place].event if len(self.said) == len(values) else None
             self.refuse(f"categories of {shorten(states)}", values[place], event)
-        return np.asarray(codes)
+        return codes
 
     def _numbers(self, ends: tuple[Any, ...]) -> Floats:
         """Numbers of ends, NaN where there is none."""

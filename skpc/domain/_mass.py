@@ -10,14 +10,19 @@ probable. What is asked about a row takes such a value for the nearest state.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Bools, Floats, Ints, exact_group_sums
+from skpc._warnings import warn
+from skpc.domain._categories import Categories
+from skpc.domain._column import Column
+from skpc.domain._faces import Face
 from skpc.domain._hidden import is_once
+from skpc.domain._tables import Cells
 
 
 class LogMass(NamedTuple):
@@ -61,12 +66,12 @@ class LogMass(NamedTuple):
             rows[row, self.columns[place]] = np.nan
         return rows
 
-    def with_stated(self, stated: Bools, log_seen: Floats) -> Self:
+    def with_stated(self, stated: Bools, log_prob_seen: Floats) -> Self:
         """The same with what cells add that are known as ranges or sets of known states.
 
-        ``stated`` has the shape of the rows, ``log_seen`` an entry for each column.
+        ``stated`` has the shape of the rows, ``log_prob_seen`` an entry for each column.
         """
-        added = np.where(stated[:, self.columns], log_seen[self.columns], self.added)
+        added = np.where(stated[:, self.columns], log_prob_seen[self.columns], self.added)
         return self._replace(added=added)
 
     def with_rows(self, log_density: Floats, given: Any = None) -> Floats:
@@ -91,6 +96,70 @@ class LogMass(NamedTuple):
         for _, source, _, is_observed in self.faces:
             log_cells[~is_observed, source] = np.nan
         return log_cells
+
+
+def log_mass(
+    columns: Sequence[Column],
+    mass_columns: Ints,
+    faces: Mapping[int, Face],
+    unknown: Mapping[int, Bools],
+    cells: Cells,
+) -> LogMass:
+    """What the cells of a table add.
+
+    ``mass_columns`` are the numbers of the columns that add something, and ``unknown`` has the
+    cells of a column that hold no known state.
+    """
+    # Shape (n_rows, n_columns that add something); NaN stays where a cell is missing.
+    added = np.full((len(cells.numbers), len(mass_columns)), np.nan)
+    is_unseen = np.zeros(added.shape, dtype=bool)
+    is_observed = {j: cells.observed(j) for j in faces}
+    for j, column_number in enumerate(mass_columns.tolist()):
+        column = columns[column_number]
+        is_unseen[:, j] = unknown.get(column_number, False)
+        # The state of a source is known from its own cell, or from that of any of its faces.
+        is_known = cells.observed(column_number)
+        for face in faces.values():
+            if face.source == column_number:
+                is_known = is_known | is_observed[face.place]
+        added[is_known & ~is_unseen[:, j], j] = column.log_known
+        new_values = cells.numbers[is_unseen[:, j], column_number]
+        added[is_unseen[:, j], j] = column.log_unknown(new_values)
+    observed_of_faces = tuple(
+        (column_number, face.source, is_observed[column_number], cells.observed(face.source))
+        for column_number, face in faces.items()
+    )
+    return LogMass(mass_columns, added, is_unseen, observed_of_faces)
+
+
+def warn_of_unseen(
+    columns: Sequence[Column],
+    faces: Mapping[int, Face],
+    unknown: Mapping[int, Bools],
+    cells: Cells,
+) -> None:
+    """Name a category that was not seen of each column. New names of rows are expected."""
+    sources = {face.source for face in faces.values()}
+    # Another number than those of ordered states is nothing unusual, unless faces tell it.
+    unusual = [j for j in unknown if j in sources or isinstance(columns[j], Categories)]
+    if not unusual:
+        return
+    shown = []
+    for column_number in unusual:
+        row = int(unknown[column_number].argmax())
+        # A source is shown with its faces.
+        joined = [face.place for face in faces.values() if face.source == column_number]
+        values = " with ".join(repr(cells.value(row, j)) for j in (column_number, *joined))
+        shown.append(f"{values} in {columns[column_number].where}, row {row}")
+    n_rows = int(np.any([unknown[j] for j in unusual], axis=0).sum())
+    warn(
+        f"Found categories that fit has not seen in {n_rows} of {len(cells.numbers)} rows, "
+        f"the first {'; '.join(shown)}. They count as missing; completed tables keep them. In "
+        "columns of strings, log densities count how probable an unseen category is; in columns of "
+        "numbers an unseen category adds 0 to them, as if it were certain. Declare the states of "
+        "such columns in categories; if this is a column of numbers, name those of categories in "
+        "categorical_features."
+    )
 
 
 def weight_of_values(cells: NDArray[np.object_], weight: Floats) -> dict[str, float]:

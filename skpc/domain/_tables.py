@@ -314,6 +314,25 @@ def write_table(
     return join_columns(series, form.library, names, like)
 
 
+def tabulate(values: Floats, like: Any) -> Any:
+    """Write one number for each cell of a table as a table of the same kind.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_features), float64
+        NaN where a cell has no number.
+    like : DataFrame or ndarray of shape (n_rows, n_features)
+        The table that the numbers are about.
+
+    Returns
+    -------
+    table : DataFrame or ndarray of shape (n_rows, n_features)
+        With the names and the index of ``like``, and columns of float64.
+    """
+    library = frame_library(like)
+    return values if library is None else join_columns([*values.T], library, like.columns, like)
+
+
 def fill_table(table: Any, decoded: Any) -> Any:
     """Replace the missing cells of a table by those of a decoded one; keep all others exactly."""
     library = frame_library(table)

@@ -19,7 +19,8 @@ from skpc._threads import slices
 from skpc._validation import check_n_samples, check_option, column_of, fit_context
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
-from skpc.domain import LogMass, read_events
+from skpc.domain import LogMass, read_events, tabulate
+from skpc.domain.given import as_given_row, encode_given, restore_given_numbers, table_with_column
 from skpc.estimators._answers import by_chunks
 from skpc.estimators._events import EventAnswers, of_face
 from skpc.estimators._learner import TableLearner, TrainingData
@@ -107,7 +108,7 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
             If ``given`` names a column that is not there.
         """
         _, events, mass = self._events(X)
-        known = None if given is None else self.domain_.places(given, "given")
+        known = None if given is None else self.domain_.column_numbers_of(given, "given")
         return mass.with_rows(self._density.log_density(events, known), known)
 
     def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
@@ -165,17 +166,17 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
             # Only a dict can state ranges; its values become a row.
             if isinstance(given, Mapping):
                 events, given = read_events(domain, given, "given", values_are_known=True)
-            given = domain.row(given)
+            given = as_given_row(domain, given)
             # Ranges tie the draws of a row together; values alone leave cells to fill.
             if events is not None and events.has_intervals:
                 # Only for its error: what is given must be possible.
                 self._log_known(events)
                 drawn = self._density.draw(n_samples, random_state, events)
             else:
-                repeated = np.repeat(domain.encode_given(given), n_samples, axis=0)
+                repeated = np.repeat(encode_given(domain, given), n_samples, axis=0)
                 drawn = self._density.draw_missing(repeated, random_state)
-            drawn = domain.with_given(drawn, given)
-        return self.domain_.decode(self.domain_.name(drawn, random_state, given))
+            drawn = restore_given_numbers(domain, drawn, given)
+        return self.domain_.decode(self.domain_.draw_row_names(drawn, random_state, given))
 
     def marginals(self, X: Any) -> list[Predictive]:
         """Posterior distribution of every cell given the observed cells of its row.
@@ -299,7 +300,7 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
         scores = mass.with_cells(self._density.log_cells(rows))
         for source in {face.source for face in self.domain_.faces.values()}:
             self._score_faces(source, table, mass, scores)
-        return self.domain_.tabulate(scores, like=table)
+        return tabulate(scores, like=table)
 
     def _score_faces(self, source: int, table: Any, mass: LogMass, scores: Floats) -> None:
         """Score the faces of a variable where they contradict each other, in place.
@@ -413,9 +414,9 @@ class TableDensity(EventAnswers, ScoredRows, TableLearner):
         array(['sun', 'rain'], dtype=object)
         """
         check_is_fitted(self, "domain_")
-        chosen = int(self.domain_.places([column], "column")[0])
+        chosen = int(self.domain_.column_numbers_of([column], "column")[0])
         # A frame may lack the column: what stands in for it is not looked at.
-        table, rows = self._encode(self.domain_.with_column(X, chosen))
+        table, rows = self._encode(table_with_column(self.domain_, X, chosen))
         faces = self.domain_.faces
         hidden = rows.copy()
         # Other faces of the column tell it, but not its own cells.

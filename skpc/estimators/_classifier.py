@@ -123,4 +123,6 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
         n_samples = check_n_samples(n_samples)
         random_state = check_random_state(random_state)
         rows, code = self._draw(n_samples, random_state)
-        return self.domain_.decode(self.domain_.name(rows, random_state)), self.classes_[code]
+        return self.domain_.decode(self.domain_.draw_row_names(rows, random_state)), self.classes_[
+            code
+        ]

@@ -178,7 +178,7 @@ class TableEstimator(TakesGaps, Estimator):
         events = events_of_table(domain, rows, stated)
         # The mass of known cells has been counted: what is new has a statement, but no value.
         is_new = events.are_stated() & np.isnan(events.rows)
-        return table, events, mass.with_stated(is_new, domain.log_seen)
+        return table, events, mass.with_stated(is_new, domain.log_prob_seen)
 
 
 class TableTransformer(OneToOneFeatureMixin, TransformerMixin):

@@ -40,8 +40,8 @@ class EventAnswers:
             A float for a dict (or two), else an array. The share of states that ``fit`` has not
             seen is part of the distribution, as in scores: all known categories of a column of
             strings, or all ordered states of a column of numbers, have the probability ``1 - u``
-            (``domain_.log_seen`` has its logarithm). Draws are given that each state is known, so
-            their shares are these probabilities divided by that of all known states.
+            (``domain_.log_prob_seen`` has its logarithm). Draws are given that each state is known,
+            so their shares are these probabilities divided by that of all known states.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class EventAnswers:
             newly_stated = events.are_stated() & ~known.are_stated()
             value = self._density.log_density(events.joined(known)) - log_known
         # Rounding must not make a probability greater than one.
-        value = np.minimum(value, 0.0) + newly_stated @ self.domain_.log_seen
+        value = np.minimum(value, 0.0) + newly_stated @ self.domain_.log_prob_seen
         return float(value[0]) if is_one else value
 
     def distribution(self, column: Any, given: Any = None) -> Predictive:
@@ -132,7 +132,7 @@ class EventAnswers:
         array([29., 12.])
         """
         check_is_fitted(self, "domain_")
-        place_asked = int(self.domain_.places([column], "column")[0])
+        place_asked = int(self.domain_.column_numbers_of([column], "column")[0])
         face = self.domain_.faces.get(place_asked)
         # A face is asked about by its source, and translated in the end.
         chosen = place_asked if face is None else face.source

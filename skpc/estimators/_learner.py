@@ -389,9 +389,9 @@ class TableLearner(ColumnsEstimator, ABC):
         >>> model.predict_column([[1.0, np.nan]], 1)
         array([1.])
         """
-        rows = domain.checked(rows)
+        rows = domain.check_encoded(rows)
         weight = check_weight(weight, len(rows), "weight")
-        rows_val = None if rows_val is None else domain.checked(rows_val)
+        rows_val = None if rows_val is None else domain.check_encoded(rows_val)
         with all_or_nothing(self):
             self._learn_rows(domain, TrainingData(rows, weight, rows_val))
         return self

@@ -171,4 +171,4 @@ def drawn_by_column(
         closed = np.array([low == high, np.isfinite(high)])
         ranges = Ranges(low, high, closed)
         rows[:, column] = filled_numbers(ranges, weight, random_state)
-    return domain.values(rows, events.rows)
+    return domain.snap_to_values(rows, events.rows)

@@ -26,7 +26,7 @@ from skpc._validation import (
     objects_of,
 )
 from skpc._warnings import collected
-from skpc.domain import canonical_order, merge_rows
+from skpc.domain import canonical_order, merge_rows, tabulate
 from skpc.estimators._answers import by_chunks
 from skpc.estimators._estimator import ColumnsEstimator, TableTransformer, parameter
 from skpc.estimators._pools import most_bins, refuse_other_density
@@ -355,7 +355,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             Given the other cells of the row, each of which may be wrong too; 0 where missing.
         """
         table, probability, _ = self._marks(X)
-        return self.domain_.tabulate(probability, like=table)
+        return tabulate(probability, like=table)
 
     def _marks(self, X: Any) -> tuple[Any, Floats, Any]:
         """The table, the probabilities of its cells, and which of them are marked."""
@@ -384,7 +384,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             have are always marked.
         """
         table, _, marks = self._marks(X)
-        return self.domain_.tabulate(marks, like=table)
+        return tabulate(marks, like=table)
 
     def transform(self, X: Any) -> Any:
         """Take the marked cells away, or repair them.

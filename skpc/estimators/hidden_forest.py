@@ -63,7 +63,7 @@ class ForestAnswers(CircuitAnswers):
         seed = random_state.randint(np.iinfo(np.int32).max)
         domain = self.domain.taken(estimator._order)
         rows = domain.axis_table.draw(codes, np.full(codes.shape, np.nan), seed)
-        return domain.values(rows)[:, np.argsort(estimator._order)]
+        return domain.snap_to_values(rows)[:, np.argsort(estimator._order)]
 
 
 class HiddenForest(CircuitDensity):

@@ -521,7 +521,7 @@ class MultipleImputer(TableEstimator):
         domain = self.density_.domain_
         shift = np.zeros(domain.n_features)
         log_odds: dict[int, Floats] = {}
-        for name, column in zip(delta, domain.places([*delta], "delta").tolist()):
+        for name, column in zip(delta, domain.column_numbers_of([*delta], "delta").tolist()):
             labels = domain[column].states
             if labels is not None:
                 log_odds[column] = _log_odds(name, labels.tolist(), delta[name])

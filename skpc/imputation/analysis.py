@@ -333,7 +333,7 @@ def _checked_model(model: Any) -> tuple[list[Any], list[Any]]:
 
 def _columns(domain: Domain, names: Any) -> tuple[int, ...]:
     """Numbers of columns by their names; refuses columns that learners do not see."""
-    columns = domain.places([*names], "model").tolist()
+    columns = domain.column_numbers_of([*names], "model").tolist()
     for column in columns:
         if domain.is_hidden[column]:
             name = domain[column].where

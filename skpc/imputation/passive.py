@@ -101,7 +101,7 @@ def read_passive(
         The number of each such column, the column, and the numbers of the columns that it reads.
     """
     complete = with_any_cells(rows)
-    columns = domain.places([*passive], "passive").tolist()
+    columns = domain.column_numbers_of([*passive], "passive").tolist()
     computed = []
     for column, (name, function) in zip(columns, passive.items()):
         if not callable(function):

@@ -137,7 +137,9 @@ class Forest(NamedTuple):
                     self.trees[t], len(tree_rows), random_state
                 )
         seed = random_state.randint(2**31)
-        return self.domain.values(self.bins.draw(codes, np.full(codes.shape, np.nan), seed)), code
+        return self.domain.snap_to_values(
+            self.bins.draw(codes, np.full(codes.shape, np.nan), seed)
+        ), code
 
     def _draw(
         self, tree: Tree, n_rows: int, random_state: np.random.RandomState

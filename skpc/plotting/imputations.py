@@ -133,7 +133,7 @@ class ImputationDisplay(ShowsParameters):
         chosen = np.flatnonzero(has_chains)
         names = variable_names(len(has_chains), self.domain)
         if columns is not None:
-            chosen = self.domain.places([*columns], "columns")
+            chosen = self.domain.column_numbers_of([*columns], "columns")
         if not len(chosen) or not has_chains[chosen].all():
             drawn = [name for name, is_drawn in zip(names, has_chains) if is_drawn]
             raise ValueError(f"columns must be among those that chains draw: {drawn}.")

@@ -176,7 +176,7 @@ class MarginalsDisplay(ShowsParameters):
                 f"a drawing has room for 1 to {_MAX_PANELS} columns; name some in columns=[...], "
                 f"got {wanted if isinstance(wanted, str) else len(wanted)}"
             )
-        return [int(self.domain.places(entry, "columns")[0]) for entry in wanted]
+        return [int(self.domain.column_numbers_of(entry, "columns")[0]) for entry in wanted]
 
 
 def _panels(ax: Any, count: int) -> np.ndarray:

@@ -407,7 +407,7 @@ class Rates(NamedTuple):
         rate = error_rate
         if isinstance(rate, Mapping):
             rate = np.full(domain.n_features, MEAN_RATE)
-            rate[domain.places([*error_rate], "error_rate")] = [*error_rate.values()]
+            rate[domain.column_numbers_of([*error_rate], "error_rate")] = [*error_rate.values()]
         needed = "error_rate must be 'auto', or one proportion in [0, 1)"
         rate = one_or_each(
             rate, domain.n_features, needed, "columns", lambda rates: (rates >= 0.0) & (rates < 1.0)

@@ -22,6 +22,7 @@ from skpc._validation import (
     missing_cells,
 )
 from skpc.domain import merge_rows, present_rows, read_events
+from skpc.domain.given import as_given_row, restore_given_numbers
 
 
 class WithGaps(ScoredRows):
@@ -169,7 +170,7 @@ class WithGaps(ScoredRows):
         if given is None:
             given = {}
         elif not isinstance(given, Mapping):
-            given = dict(enumerate(self.domain_.row(given)[0]))
+            given = dict(enumerate(as_given_row(self.domain_, given)[0]))
         events, row = read_events(self.domain_, given, "given", values_are_known=True)
         states = self._known_gaps(given, [*missing] if isinstance(missing, set) else missing)
         # The indicators follow the columns of the table.
@@ -189,8 +190,8 @@ class WithGaps(ScoredRows):
         for number, columns in enumerate(self.gaps_):
             # Cells under gaps were drawn as well; they are taken out at the end.
             is_gap[:, columns] = drawn[:, [n_features + number]] == 1.0
-        rows = self.domain_.with_given(drawn[:, :n_features], row)
-        table = self.domain_.decode(self.domain_.name(rows, random_state, row))
+        rows = restore_given_numbers(self.domain_, drawn[:, :n_features], row)
+        table = self.domain_.decode(self.domain_.draw_row_names(rows, random_state, row))
         return without_cells(table, is_gap) if is_gap.any() else table
 
     def score_samples(self, X: Any) -> Floats:
@@ -239,8 +240,8 @@ class WithGaps(ScoredRows):
         # A given cell may be NaN, which says nothing about its gap.
         is_stated = ~missing_cells(np.fromiter(given.values(), dtype=object, count=len(given)))
         stated = [column for column, has_statement in zip(given, is_stated) if has_statement]
-        present = self.domain_.places(stated, "given")
-        absent = self.domain_.places(missing, "missing")
+        present = self.domain_.column_numbers_of(stated, "given")
+        absent = self.domain_.column_numbers_of(missing, "missing")
         # Only gaps that fit has seen can be asked for.
         for column in absent.tolist():
             if not any(column in columns for columns in self.gaps_):

@@ -27,6 +27,7 @@ from skpc._validation import (
 )
 from skpc._warnings import collected, warn
 from skpc.domain import Declared, Domain, named_columns, present_rows, read_events
+from skpc.domain.given import as_given_row
 from skpc.queries import Events
 from skpc.synthesis.cells import TableCells, rows_of
 from skpc.synthesis.ties import Ties
@@ -292,7 +293,7 @@ class RuledDensity(ScoredRows):
             share = max(n_kept / max(n_tried, 1), _LEAST_SHARE)
         # Draws are independent, so that any of those left over may be dropped.
         rows = np.concatenate(parts)[:n_samples]
-        return self.domain_.decode(self.domain_.name(rows, random_state, known.row))
+        return self.domain_.decode(self.domain_.draw_row_names(rows, random_state, known.row))
 
     def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
         """Fill the missing cells of each row so that it keeps the rules.
@@ -377,9 +378,9 @@ class RuledDensity(ScoredRows):
     def _known(self, given: Any) -> _Known:
         """Read what is given of all rows that are drawn."""
         if not isinstance(given, Mapping):
-            given = dict(enumerate(self.domain_.row(given)[0]))
+            given = dict(enumerate(as_given_row(self.domain_, given)[0]))
         # Columns by number, whatever names or numbers the user gave.
-        statements = {int(self.domain_.places([c], "given")[0]): given[c] for c in given}
+        statements = {int(self.domain_.column_numbers_of([c], "given")[0]): given[c] for c in given}
         events, row = read_events(self.domain_, statements, "given", values_are_known=True)
         rows = rows_of(self.domain_, row)
         values = self._ties.propagated(TableCells.of_rows(self.domain_, rows).values)
@@ -473,7 +474,7 @@ class RuledDensity(ScoredRows):
             return np.zeros(len(rows))
         # A computed part between two states of an ordered column is impossible. Such rows are asked
         # about without their parts, and get weight zero below.
-        is_state = self.domain_.values(rows.copy()) == rows
+        is_state = self.domain_.snap_to_values(rows.copy()) == rows
         is_impossible = (is_part & self.domain_.is_ordered & ~is_state).any(axis=1)
         possible = np.where(is_part & is_impossible[:, np.newaxis], np.nan, rows)[:, self._columns]
         whole = TableCells(possible, self.domain_.taken(self._columns)).written(table)
@@ -551,7 +552,7 @@ def _means(domain: Domain, draws: Floats, weight: Floats) -> Floats:
     # A mean of ordered states becomes the nearest state; dates are in other units here.
     is_ordered = domain.is_ordered.copy()
     is_ordered[[*domain.calendars]] = False
-    means[:, is_ordered] = domain.values(means.copy())[:, is_ordered]
+    means[:, is_ordered] = domain.snap_to_values(means.copy())[:, is_ordered]
     for column in np.flatnonzero(domain.is_categorical).tolist():
         codes = draws[:, :, column]
         states = np.unique(codes)

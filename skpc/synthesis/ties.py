@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import SMALLEST_NORMAL, Bools, Floats
+from skpc.domain.given import as_given_row
 from skpc.synthesis.cells import TableCells
 
 #: Sums may differ by this part of the greatest number of their columns.
@@ -152,7 +153,7 @@ def read_tie(rule: Any, cells: TableCells) -> Tie:
             names = [name, other]
         case _:
             raise ValueError(f"rules must be a list of tuples {_KINDS}; found {rule!r}.")
-    columns = [int(cells.domain.places([name], "rules")[0]) for name in names]
+    columns = [int(cells.domain.column_numbers_of([name], "rules")[0]) for name in names]
     if len({*columns}) < len(columns) or len(columns) < 2:
         raise ValueError(f"rules must be about different columns; found {rule!r}.")
     are_categories = cells.is_categorical[columns]
@@ -203,7 +204,7 @@ def _decimals(numbers: Floats) -> Floats:
 def _cell(cells: TableCells, rule: tuple[Any, ...], place: int, column: int) -> float:
     """The cell that a rule names at some place, as rows of the table have it."""
     domain = cells.domain
-    row = TableCells.of_table(domain, domain.row({column: rule[place]})).values
+    row = TableCells.of_table(domain, as_given_row(domain, {column: rule[place]})).values
     value = float(row[0, column])
     if not value >= 0.0 and cells.is_categorical[column]:
         raise ValueError(

@@ -518,9 +518,9 @@ def test_drawn_rows_snap_to_values_and_observed_cells_stay():
     domain = Domain.fit(rain_frame())
     drawn = np.array([[0.2, 31.4, 1.0], [0.3, 20.6, 0.0]])
     rows = np.array([[0.25, np.nan, np.nan], [np.nan, 20.6, np.nan]])
-    filled = domain.values(drawn.copy(), rows)
+    filled = domain.snap_to_values(drawn.copy(), rows)
     np.testing.assert_array_equal(filled[:, 1], [31.0, 20.6])
-    np.testing.assert_array_equal(domain.values(drawn.copy())[:, 1], [31.0, 21.0])
+    np.testing.assert_array_equal(domain.snap_to_values(drawn.copy())[:, 1], [31.0, 21.0])
     np.testing.assert_array_equal(filled[:, 2], drawn[:, 2])
 
 
@@ -583,11 +583,11 @@ def test_encoded_cells_are_checked_one_by_one(value, column):
     rows = np.array([[0.0, 2.5], [np.nan, np.nan], [1.0, -7.0]])
     rows[1, column] = value
     if naive.are_cells(rows, domain.n_states):
-        assert domain.checked(rows) is rows
+        assert domain.check_encoded(rows) is rows
     else:
         number = re.escape(str(value))
         with pytest.raises(ValueError, match=f"column {column}, .* found {number} in row 1"):
-            domain.checked(rows)
+            domain.check_encoded(rows)
 
 
 @pytest.mark.parametrize(

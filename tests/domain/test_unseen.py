@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from skpc import CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture
 from skpc.domain import Declared, Domain
+from skpc.domain.given import encode_given
 from tests.naive import ordered
 from tests.naive import unseen as naive
 
@@ -163,13 +164,17 @@ def test_names_are_drawn_from_those_seen_unless_one_is_given():
     table = np.column_stack([strings(names(100)), strings(["a", "b"] * 50)])
     domain = Domain.fit(table)
     rows = np.zeros((20_000, 2))
-    drawn = domain.decode(domain.name(rows, np.random.RandomState(0)))
+    drawn = domain.decode(domain.draw_row_names(rows, np.random.RandomState(0)))
     values, counts = np.unique(drawn[:, 0].astype(str), return_counts=True)
     assert set(values) == set(names(100))
     assert abs(counts - 200).max() < 5 * np.sqrt(200)
-    named = domain.name(rows, np.random.RandomState(0), np.array([["row 3", None]], dtype=object))
+    named = domain.draw_row_names(
+        rows, np.random.RandomState(0), np.array([["row 3", None]], dtype=object)
+    )
     assert set(domain.decode(named)[:, 0]) == {"row 3"}
-    other = domain.name(rows, np.random.RandomState(0), np.array([["new", None]], dtype=object))
+    other = domain.draw_row_names(
+        rows, np.random.RandomState(0), np.array([["new", None]], dtype=object)
+    )
     assert len(set(domain.decode(other)[:, 0])) == 100
     assert not rows.any()
 
@@ -373,4 +378,4 @@ def test_what_is_off_the_lattice_is_improbable_and_what_is_beyond_the_bounds_imp
     assert 2.0 * np.exp(visits.log_unseen(others)).sum() == pytest.approx(visits.unseen)
     row = np.array([[-2.0, None, None, None]], dtype=object)
     with pytest.raises(ValueError, match=r"given must be in \[0, inf\] in column 0"):
-        domain.encode_given(row)
+        encode_given(domain, row)

@@ -77,7 +77,7 @@ def test_known_numbers_need_no_probability(model):
     prob = model.probability([{"region": r} for r in "NSEW"], given={"income": 30_000.0, "age": 30})
     row = pd.DataFrame({"age": [30], "income": [30_000.0]}).reindex(columns=X.columns)
     # Marginals are given that the category is a known one.
-    seen = np.exp(model.domain_.log_seen[2])
+    seen = np.exp(model.domain_.log_prob_seen[2])
     expected = seen * model.marginals(row)[2].probabilities[0][[1, 2, 0, 3]]
     assert_allclose(prob, expected, rtol=1e-7)
     assert prob.sum() == pytest.approx(seen)

@@ -331,7 +331,7 @@ def test_intervals_are_asked_about_as_states(how, brackets):
         states = brackets[column].cat.categories
         alone = [model.probability({column: state}) for state in states]
         number = list(brackets.columns).index(column)
-        assert_allclose(sum(alone), np.exp(model.domain_.log_seen[number]))
+        assert_allclose(sum(alone), np.exp(model.domain_.log_prob_seen[number]))
         shares = brackets[column].value_counts(normalize=True, sort=False)
         assert_allclose(alone, shares, atol=0.02)
         assert_allclose(model.probability({column: [*states[:2]]}), sum(alone[:2]))
