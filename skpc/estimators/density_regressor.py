@@ -403,7 +403,9 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
         def quantiles(cells: Predictive) -> Floats:
             # The empty column keeps the shape where no levels are asked for.
-            return np.column_stack([np.empty((len(cells.known), 0)), *map(cells.quantile, wanted)])
+            return np.column_stack(
+                [np.empty((len(cells.known), 0)), *map(cells.quantile, wanted.tolist())]
+            )
 
         numbers = self._predicted(X, quantiles)
         if self._is_censored:

@@ -375,7 +375,7 @@ def test_refused_targets_and_levels_are_named():
     with pytest.raises(ValueError, match="infinity"):
         model.fit(X, np.where(y > y.mean(), np.inf, y))
     model.fit(X, y)
-    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="strictly between 0 and 1, got 1.0$"):
         model.predict_quantiles(X, [0.5, 1.0])
     with pytest.raises(ValueError, match="30 rows in X and 29"):
         model.score_samples(X, y[1:])
