@@ -25,6 +25,8 @@ class ShowsParameters:
 def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"<array of shape {value.shape}>"
+    if isinstance(value, list) and any(isinstance(entry, np.ndarray) for entry in value):
+        return f"<{len(value)} arrays>"
     # A long repr has line breaks, which would break the line of the call.
     text = " ".join(repr(value).split())
     if " at 0x" in text:

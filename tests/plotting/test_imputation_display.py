@@ -22,6 +22,7 @@ def fitted():
 def test_each_drawn_column_has_its_chains_and_its_cells(fitted):
     imputer, table = fitted
     display = ImputationDisplay.from_imputer(imputer, table)
+    assert "observed=<3 arrays>" in repr(display)
     assert display.ax_.shape == (2, 3)
     assert [row[0].get_ylabel() for row in display.ax_] == ["b", "kind"]
     lines = display.ax_[0, 0].lines
