@@ -266,7 +266,7 @@ class Domain:
     def has_bins(self) -> bool:
         """Whether all columns of numbers have axes, not only those of ordered states."""
         has_axis = any(axis is not None for axis in self.axes)
-        # Numbers without bins have no states, so that no column may be without.
+        # Numbers without bins have no states, so every column must have some.
         return has_axis and bool(self.n_states.all())
 
     @cached_property
@@ -355,10 +355,10 @@ class Domain:
         n_bins : int, default=None
             Chooses the number of bins anew, up to this one.
         """
-        present, weight = present_rows(rows, weight)
+        present, present_weight = present_rows(rows, weight)
         if n_bins is None:
-            return self._replace_columns(with_moved_axes(self, present, weight))
-        return self._replace_columns(with_axes(self.columns, present, weight, n_bins))
+            return self._replace_columns(with_moved_axes(self, present, present_weight))
+        return self._replace_columns(with_axes(self.columns, present, present_weight, n_bins))
 
     def with_scores(self, scores: Mapping[int, Any]) -> Domain:
         """The domain whose numbers have these scores, by the numbers of their columns."""
@@ -473,7 +473,7 @@ class Domain:
         """
         unknown: dict[int, Bools] = {}
         rows = cells.numbers
-        # Where the table holds codes already, only ordered states may be other cells than these.
+        # A table of codes needs no encoding, but may hold numbers that are no ordered states.
         to_encode = np.flatnonzero(self.is_ordered).tolist()
         if cells.strings or not self._holds_codes or not all_are_cells(rows, self._n_codes):
             # Codes go into a copy: this may be the user's array.
@@ -637,7 +637,7 @@ class Domain:
 
     @cached_property
     def _mass_columns(self) -> Ints:
-        """The columns whose cells add something, or are missing, in spite of their code."""
+        """The columns whose cells may add to log densities: with unseen shares, or hidden ones."""
         return np.array([j for j, c in enumerate(self) if c.unseen > 0.0 or c.is_hidden], np.int64)
 
 

@@ -165,7 +165,7 @@ def fit_target(
     law = None
     if not is_plain:
         values = np.unique(targets[~np.isnan(targets)])
-        # Between a few values, such as stars, there is nothing.
+        # A few values, such as numbers of stars, have nothing between them.
         atoms = values if len(values) <= few_values else repeated(targets, weight)
         # Targets may go on beyond those of the table.
         law = Law.of_target(targets, weight, atoms)

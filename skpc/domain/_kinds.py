@@ -67,7 +67,7 @@ def _categories(
             return RowNames(why="nearly every value is seen once", values=states, unseen=unseen)
     if is_declared:
         why = "declared in categories"
-    # A user who lists columns has listed this one; None lists none, and words tell a rule.
+    # Where a user lists columns, no others get here; words such as "auto" list none.
     elif not isinstance(declared.categorical_features, str):
         why = "declared in categorical_features"
     elif column_number in cells.declared:

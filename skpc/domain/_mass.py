@@ -140,7 +140,7 @@ def warn_of_unseen(
 ) -> None:
     """Name a category that was not seen of each column. New names of rows are expected."""
     sources = {face.source for face in faces.values()}
-    # Another number than those of ordered states is nothing unusual, unless faces tell it.
+    # New numbers in columns of ordered states are usual, but not where faces depend on them.
     unusual = [j for j in unknown if j in sources or isinstance(columns[j], Categories)]
     if not unusual:
         return
