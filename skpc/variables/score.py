@@ -85,7 +85,9 @@ class Score(NamedTuple):
 
     def inverse(self, z: Floats) -> Floats:
         """Values of scores; NaN stays."""
-        v = self.centre + self.spread * self._powers(np.asarray(z, dtype=np.float64))
+        # Scores far beyond a wide range stand for no finite number.
+        with np.errstate(over="ignore"):
+            v = self.centre + self.spread * self._powers(np.asarray(z, dtype=np.float64))
         lower = self.lower
         upper = self.upper
         if self.soft > 0.0:

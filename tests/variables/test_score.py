@@ -7,6 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import norm, skew, yeojohnson
 
 from skpc import TableMixture
+from skpc.domain import Declared, Domain
 from skpc.variables import Law
 from skpc.variables.score import Score
 from tests.naive.circuit import NaiveScore
@@ -233,3 +234,20 @@ def test_many_means_of_about_one_standard_deviation_are_as_each_by_itself(wideni
     error = np.abs(many - few).max(axis=1)
     assert error[0] < 1e-11 * spread
     assert error[1] < 1e-9 * spread**2
+
+
+def test_scores_that_stand_for_no_finite_number_are_infinite():
+    # The range reaches much farther on one side: its tangent on the other side is as steep.
+    score = Score(power=0.0, low=-5e103, high=5e102, centre=-3e16, spread=1.5e16)
+    top = score.powers_of_ends()[1]
+    assert np.isfinite(score.inverse(np.array([top]))).all()
+    assert_array_equal(score.inverse(np.array([top + 1e300])), np.inf)
+
+
+def test_a_number_far_from_all_others_is_learned_without_a_warning():
+    values = np.array([0.0] * 4 + [-7.33e119, 0.0] + [-1.0] * 19)
+    weight = np.array([1.0] * 4 + [0.5] * 21)
+    declared = Declared(categorical_features=None)
+    axis = Domain.fit(values[:, np.newaxis], declared, n_bins=4, sample_weight=weight)[0].axis
+    assert np.isfinite(axis.edges).all()
+    assert_allclose(axis.edges[[0, -1]], [-7.33e119, 0.0], atol=0.02 * 7.33e119)
