@@ -157,11 +157,15 @@ def _pit_measure(model: Any, random_state: np.random.RandomState) -> Callable[[F
     # The error of this many draws is small beside the error of a table.
     reference = model.row_density.draw(10_000, random_state)
     margins = [np.sort(column) for column in reference.T]
-    expected = _pair_moments(_transformed(reference, margins))
+    of_reference = _transformed(reference, margins)
+    # Where values repeat, squares have another mean than those of a uniform variable. Without its
+    # own mean, a column would count for the changes of all columns that it is paired with.
+    centre = of_reference.mean(axis=1, keepdims=True)
+    expected = _pair_moments(of_reference - centre)
 
     def measure(rows: Floats) -> Floats:
         distances = [kolmogorov_distance(*pair) for pair in zip(rows.T, margins)]
-        moments = np.abs(_pair_moments(_transformed(rows, margins)) - expected)
+        moments = np.abs(_pair_moments(_transformed(rows, margins) - centre) - expected)
         return np.concatenate([distances, moments])
 
     return measure
@@ -182,7 +186,7 @@ def _ranks(sample: Floats, values: Floats) -> Floats:
 
 
 def _transformed(rows: Floats, margins: list[Floats]) -> Floats:
-    """Probability integral transforms less 1/2 and their squares, missing where cells are.
+    """Probability integral transforms less 1/2, and the squares of these, missing where cells are.
 
     Shape (2 * n_columns, n_rows). The transform of an atom is the middle of its step.
     """
@@ -191,8 +195,7 @@ def _transformed(rows: Floats, margins: list[Floats]) -> Floats:
     n_rows = len(margins[0])
     centred = np.array(doubled_ranks) / (2.0 * n_rows) - 0.5
     centred = np.where(np.isnan(columns), np.nan, centred)
-    # A uniform variable has the variance 1/12.
-    return np.vstack([centred, centred**2 - 1.0 / 12.0])
+    return np.vstack([centred, centred**2])
 
 
 def _pair_moments(values: Floats) -> Floats:

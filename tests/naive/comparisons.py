@@ -77,19 +77,21 @@ def transform(value, reference) -> float:
 
 
 def pair_moments(rows, reference) -> list[float]:
-    """Means of products of u - 1/2, or (u - 1/2)^2 - 1/12, of two columns."""
+    """Means of products of u - 1/2, or (u - 1/2)^2, less their means, of two columns."""
     n_columns = len(rows[0])
 
     def moment(row, k):
         column = k % n_columns
         u = transform(row[column], [r[column] for r in reference]) - 0.5
-        return u if k < n_columns else u * u - 1.0 / 12.0
+        return u if k < n_columns else u * u
 
+    centre = [sum(moment(r, k) for r in reference) / len(reference) for k in range(2 * n_columns)]
     means = []
     for a, b in itertools.combinations(range(2 * n_columns), 2):
         if a % n_columns != b % n_columns:
             both = [r for r in rows if not np.isnan(r[[a % n_columns, b % n_columns]]).any()]
-            means.append(sum(moment(r, a) * moment(r, b) for r in both) / len(both))
+            products = [(moment(r, a) - centre[a]) * (moment(r, b) - centre[b]) for r in both]
+            means.append(sum(products) / len(both))
     return means
 
 
