@@ -129,17 +129,18 @@ def axis_in_file(var: int, part: Floats, count: int) -> Histogram | Law | None:
 
 
 def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats) -> None:
-    """Refuse leaves whose variables are in disorder, or do not suit their family."""
+    """Refuse leaves that have a variable twice, or variables that do not suit their family."""
     size = np.diff(leaves.scope_ptr)
     scope = leaves.scope
     node = leaves.node
     owner = leaves.owner
-    # Neighbours in the list of scopes that belong to one leaf must increase.
-    wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
+    # They come in any order: that of a circuit whose columns have been reordered is not increasing.
+    order = np.lexsort((scope, owner))
+    wrong = np.flatnonzero((np.diff(owner[order]) == 0) & (np.diff(scope[order]) == 0))
     if len(wrong):
-        leaf = int(owner[wrong[0]])
+        leaf = int(owner[order[wrong[0]]])
         variables = scope[segment(leaves.scope_ptr, leaf)].tolist()
-        raise ValueError(f"the variables of node {node[leaf]} must increase, got {variables}")
+        raise ValueError(f"the variables of node {node[leaf]} must differ, got {variables}")
     wrong = np.flatnonzero((size > 1) & (leaves.family != BLOCK))
     if len(wrong):
         raise ValueError(

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from skpc import TableMixture
 from skpc.circuit import CircuitBuilder, load_circuit, save_circuit
 from skpc.queries import condition, log_likelihood
 from skpc.variables import BLOCK, SCORED
@@ -149,11 +150,24 @@ def test_what_older_files_were_conditioned_on_is_read_from_their_leaves(tmp_path
     assert_same(load_circuit(tmp_path / "c.npz"), given)
 
 
+def test_blocks_whose_columns_are_in_another_order_are_saved(tmp_path):
+    block = one_block(0, SCORED_COLUMNS)
+    circuit = block.taken(np.array([2, 0, 3, 1]))
+    save_circuit(circuit, tmp_path / "c.npz")
+    assert_same(load_circuit(tmp_path / "c.npz"), circuit)
+    # Most densities put columns into an order of their own while they learn.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 4)) @ rng.normal(size=(4, 4))
+    for columns in ([0, 1, 2, 3], [3, 1, 0, 2]):
+        model = TableMixture(n_components=2, random_state=0).fit(X[:, columns])
+        save_circuit(model.circuit_, tmp_path / "c.npz")
+        assert_same(load_circuit(tmp_path / "c.npz"), model.circuit_)
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("scope", lambda a: a[[1, 0, *range(2, len(a))]], "variables of node 0 must increase"),
-        ("scope", lambda a: a[[0, 0, *range(2, len(a))]], "variables of node 0 must increase"),
+        ("scope", lambda a: a[[0, 0, *range(2, len(a))]], "variables of node 0 must differ"),
         ("param_ptr", lambda a: a - (a > 0), "param_ptr does not fit the families"),
         ("leaf_family", lambda a: np.where(a == BLOCK, SCORED, a), "node 0 has 4 variables"),
     ],
