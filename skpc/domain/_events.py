@@ -290,9 +290,11 @@ class _Statements(NamedTuple):
             # In a set this is an error; alone it is an event of probability zero, with a warning.
             if is_of_set[place]:
                 self.refuse(needed, ends[0][place])
+            step = 0.0 if column.law is None else column.law.step
+            kind = f"of steps of {step:g}" if step > 0.0 else "without a lattice"
             warn(
-                f"{self.parameter} should have {needed} in a column without a lattice; known values"
-                f" belong in given. Found {ends[0][place]!r}."
+                f"{self.parameter} should have {needed} in a column {kind}; known values belong in "
+                f"given. Found {ends[0][place]!r}."
             )
         return np.array(event), columns, low, high
 
