@@ -46,7 +46,6 @@ ESTIMATES = {
     "moat/hclt/webkb": 250,
     "moat/mt/plants": 57,
     "moat/mt/retail": 68,
-    "moat/published/20ng": 3600,
     "moat/undirected/20ng": 750,
     "moat/undirected/accidents": 98,
     "moat/undirected/ad": 2200,
