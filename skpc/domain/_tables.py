@@ -352,7 +352,10 @@ def _fill_pandas(series: Any, source: Any) -> Any:
     missing = series.isna().to_numpy(dtype=bool)
     if not missing.any() or source.isna().all():
         return series
-    # The dtype cannot hold what fills it: a category becomes wider, others become objects.
+    # The dtype cannot hold what fills it: an empty column takes the dtype of that, a category
+    # becomes wider, others become objects.
+    if series.dtype != source.dtype and missing.all():
+        return source
     if series.dtype != source.dtype:
         series = series.astype(source.dtype if _kind_of(series.dtype) == "category" else object)
     return series.where(~missing, source)
@@ -375,8 +378,10 @@ def _write_column(column: NDArray[Any], dtype: Any, calendar: Scale | None, libr
     elif calendar is not None:
         is_plain = isinstance(dtype, np.dtype)
         is_object = str(dtype) == "object"
-        # A dtype of numpy has no time zone: dates that have one need a dtype of the library.
-        fits = _kind_of(dtype) in {"M", "m"} and not (calendar.zone and is_plain) or is_object
+        # A dtype of numpy has no time zone: dates that have one need a dtype of the library. A
+        # column that is empty here may have a dtype of dates in place of one of durations.
+        is_other = is_plain and (calendar.zone or dtype.kind != np.dtype(calendar.stored).kind)
+        fits = _kind_of(dtype) in {"M", "m"} and not is_other or is_object
         # The dates of numpy have nanoseconds, those of Python time zones.
         is_fine = calendar.zone is None and calendar.stored.endswith("[ns]")
         values = calendar.dates(column) if is_fine else calendar.objects(column).tolist()

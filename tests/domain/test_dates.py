@@ -641,3 +641,18 @@ def test_columns_as_skrub_cleans_them_are_learned():
     assert is_month_end(drawn["when"])
     filled = make_pipeline(skrub.Cleaner(), CircuitImputer(CutsetNetworkBD())).fit_transform(raw)
     assert filled.shape == raw.shape
+
+
+def test_an_empty_column_of_dates_may_stand_for_durations_and_the_other_way_round():
+    days = np.random.default_rng(0).integers(0, 300, 200)
+    since = pd.to_timedelta(days, unit="D")
+    table = pd.DataFrame({"since": since, "day": pd.Timestamp("2024-01-01") + since})
+    model = CutsetNetworkBD(random_state=0).fit(table)
+    asked = pd.DataFrame({"since": [pd.NaT], "day": pd.to_timedelta([None])})
+    filled = model.complete(asked)
+    assert filled.dtypes.tolist() == table.dtypes.tolist()
+    assert filled.notna().all(axis=None)
+    for side, expected in zip(
+        model.interval(asked), model.interval(table[:1].mask(table == table))
+    ):
+        assert side.to_numpy().tolist() == expected.to_numpy().tolist()
