@@ -71,8 +71,8 @@ try:
     from skpc._lowering import KernelLowering
 
     # Private names of classes that are used below: if one has gone, all is left to numba's public
-    # means. Attributes of instances cannot be seen here: kernels are written by other means only
-    # in versions of numba that have been read.
+    # means. Attributes of instances, which KernelLowering reads too, cannot be looked up here: it
+    # is used in versions of numba that have been read.
     NAMES = [
         (DefaultOptions, ("_nrt",)),
         (Dispatcher, ("_compile_for_args", "add_overload")),

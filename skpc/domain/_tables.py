@@ -352,11 +352,11 @@ def _fill_pandas(series: Any, source: Any) -> Any:
     missing = series.isna().to_numpy(dtype=bool)
     if not missing.any() or source.isna().all():
         return series
-    # The dtype cannot hold what fills it: an empty column takes the dtype of that, a category
-    # becomes wider, others become objects.
-    if series.dtype != source.dtype and missing.all():
-        return source
     if series.dtype != source.dtype:
+        # The dtype cannot hold what fills it: an empty column takes the other one, a category
+        # becomes wider, others become objects.
+        if missing.all():
+            return source
         series = series.astype(source.dtype if _kind_of(series.dtype) == "category" else object)
     return series.where(~missing, source)
 
@@ -376,12 +376,12 @@ def _write_column(column: NDArray[Any], dtype: Any, calendar: Scale | None, libr
     if isinstance(calendar, Ranks):
         column = calendar.objects(column)
     elif calendar is not None:
-        is_plain = isinstance(dtype, np.dtype)
-        is_object = str(dtype) == "object"
-        # A dtype of numpy has no time zone: dates that have one need a dtype of the library. A
-        # column that is empty here may have a dtype of dates in place of one of durations.
-        is_other = is_plain and (calendar.zone or dtype.kind != np.dtype(calendar.stored).kind)
-        fits = _kind_of(dtype) in {"M", "m"} and not is_other or is_object
+        # Objects hold any date.
+        fits = str(dtype) == "object" or _kind_of(dtype) in {"M", "m"}
+        if isinstance(dtype, np.dtype) and dtype.kind in "mM":
+            # A dtype of numpy has no time zone: dates that have one need a dtype of the library.
+            # An empty column of dates may stand where fit had durations.
+            fits = not calendar.zone and dtype.kind == np.dtype(calendar.stored).kind
         # The dates of numpy have nanoseconds, those of Python time zones.
         is_fine = calendar.zone is None and calendar.stored.endswith("[ns]")
         values = calendar.dates(column) if is_fine else calendar.objects(column).tolist()

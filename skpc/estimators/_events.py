@@ -217,10 +217,7 @@ def _of_states(cells: Predictive, face: Face) -> Floats:
     """Probabilities of the states of the source of a face, shape (n_rows, n_states)."""
     if cells.labels is not None:
         return cells.probabilities
-    states = face.source_cells.tolist()
-    # A state has the mass by which the distribution function rises there.
-    below = [cells.cdf(np.nextafter(state, -np.inf)) for state in states]
-    prob = np.transpose([cells.cdf(state) for state in states]) - np.transpose(below)
+    prob = cells.masses_at(face.source_cells)
     return prob / prob.sum(axis=1, keepdims=True)
 
 

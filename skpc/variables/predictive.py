@@ -326,9 +326,16 @@ class Predictive:
 
     def atom_probabilities(self) -> Floats:
         """Probability of each of the :attr:`atoms`, shape (n_rows, n_atoms)."""
+        return self.masses_at(self._atoms)
+
+    def masses_at(self, numbers: Floats) -> Floats:
+        """Probability of each of some numbers, shape (n_rows, n_numbers).
+
+        It is that by which the distribution function rises there; dates and categories are numbers.
+        """
         columns = [
-            self._cdf(atom) - self._cdf(np.nextafter(atom, -np.inf))
-            for atom in self._atoms.tolist()
+            self._cdf(number) - self._cdf(np.nextafter(number, -np.inf))
+            for number in numbers.tolist()
         ]
         return np.array(columns).reshape(len(columns), len(self.known)).T
 
@@ -413,8 +420,7 @@ class Predictive:
 
         if isinstance(self.dates, Ranks) and self.labels is None:
             categories = self.dates.labels
-            up_to = [self._cdf(float(rank)) for rank in range(len(categories))]
-            prob = np.diff(up_to, axis=0, prepend=0.0).T
+            prob = self.masses_at(np.arange(float(len(categories))))
             return pd.DataFrame(prob, columns=list(categories), index=self.index)
         prob = self.probabilities
         if prob is None or (self.dates is not None and self.labels is None):
